@@ -43,6 +43,26 @@ impl Capture {
         Ok(Self { source, notes, node: device.to_path_buf(), number, sequence })
     }
 
+    /// Observes several devices as one: each follows the sectors of those before it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), for any of them; or there is none.
+    pub fn open_several(devices: &[PathBuf], options: &Options) -> Result<Self, Error> {
+        let mut opened =
+            devices.iter().map(|device| Self::open(device, options)).collect::<Result<Vec<_>, _>>()?;
+        let first = opened.first_mut().ok_or_else(|| Error::device("", "no device to observe"))?;
+        let (notes, node) = (std::mem::take(&mut first.notes), first.node.clone());
+        let (number, sequence) = (first.number, first.sequence.clone());
+        let mut sources = Vec::new();
+        let mut start = 0;
+        for one in opened {
+            let sectors = sectors(one.number);
+            sources.push((Box::new(one) as Box<dyn Source + Send>, start));
+            start += sectors;
+        }
+        Ok(Self { source: Box::new(Together(sources)), notes, node, number, sequence })
+    }
+
     /// Limits of the back end that users must know.
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -69,6 +89,48 @@ impl Source for Capture {
     fn backend(&self) -> Backend {
         self.source.backend()
     }
+}
+
+/// Several devices, with the sector at which each begins.
+struct Together(Vec<(Box<dyn Source + Send>, u64)>);
+
+impl Source for Together {
+    fn take(&mut self, batch: &mut Batch, mut patience: Duration) -> Result<(), Error> {
+        for (source, start) in &mut self.0 {
+            let (arrivals, completed) = (batch.arrivals.len(), batch.completed.len());
+            source.take(batch, patience)?;
+            for arrival in &mut batch.arrivals[arrivals..] {
+                arrival.start.0 += *start;
+            }
+            for completed in &mut batch.completed[completed..] {
+                completed.arrival.start.0 += *start;
+            }
+            // One wait is enough. Not zero, so that each notices that its device was removed.
+            patience = patience.min(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts, Error> {
+        let mut all = Counts::default();
+        for (source, _) in &self.0 {
+            let counts = source.counts()?;
+            all.arrived += counts.arrived;
+            all.skipped += counts.skipped;
+            all.lost += counts.lost;
+            all.ends_lost += counts.ends_lost;
+        }
+        Ok(all)
+    }
+
+    fn backend(&self) -> Backend {
+        self.0[0].0.backend()
+    }
+}
+
+fn sectors((major, minor): Number) -> u64 {
+    let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+    size.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
 
 /// Removed, or empty, as a loop device without a file.
@@ -111,4 +173,38 @@ fn limits(options: &Options) -> Vec<String> {
         options.rate_max.map(|_| "tracefs reports everything: no rate above which requests are left out");
     let exits = options.exits.then_some("tracefs does not report the end of tasks");
     rate.into_iter().chain(exits).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Flags, Op, Sector, Sectors, Time};
+
+    use super::*;
+    use crate::event::{Arrival, Name};
+    use crate::fake::Fake;
+
+    #[test]
+    fn several_devices_are_one_behind_the_other() {
+        let arrival = |start| Arrival {
+            at: Time::ZERO,
+            op: Op::Read,
+            start: Sector(start),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: None,
+            process: None,
+            name: Name::default(),
+        };
+        let of = |start| {
+            let batch = Batch { arrivals: vec![arrival(start)], ..Batch::default() };
+            Box::new(Fake::new([batch]).missing(1, 2)) as Box<dyn Source + Send>
+        };
+        let mut both = Together(vec![(of(16), 0), (of(24), 1000)]);
+        let mut batch = Batch::default();
+        both.take(&mut batch, Duration::ZERO).unwrap();
+        let starts: Vec<u64> = batch.arrivals.iter().map(|arrival| arrival.start.0).collect();
+        assert_eq!(starts, [16, 1024]);
+        let counts = both.counts().unwrap();
+        assert_eq!((counts.skipped, counts.lost), (2, 4));
+    }
 }

@@ -42,6 +42,14 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
     Err(Error::device(path, problem))
 }
 
+/// The devices of the btrfs that holds a file or directory, if it has several.
+pub fn devices_below(path: &Path) -> Vec<PathBuf> {
+    let source = mount_of(path).ok().flatten().map(|mount| mount.source);
+    let number = source.and_then(|source| number_of(&source).ok());
+    let names = number.map(|number| members(Path::new("/sys/fs/btrfs"), number)).unwrap_or_default();
+    names.into_iter().map(PathBuf::from).collect()
+}
+
 /// Major and minor number of a block device's node.
 pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
     let metadata = fs::metadata(path).map_err(|error| inaccessible(path, &error))?;

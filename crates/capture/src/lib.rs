@@ -60,7 +60,7 @@ pub use clock::now;
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
-pub use file_system::device_below;
+pub use file_system::{device_below, devices_below};
 pub use issuers::{Issuer, Issuers};
 pub use module::how_to_get;
 pub use number::{Number, number};

@@ -16,7 +16,8 @@ const STEP: Duration = Duration::from_millis(250);
 
 /// The counters of one device.
 pub struct Counters {
-    file: PathBuf,
+    /// One, or those of the members of an array.
+    files: Vec<PathBuf>,
     name: String,
     latest: Option<(Instant, Counted)>,
 }
@@ -52,10 +53,19 @@ pub struct Traffic {
 impl Counters {
     /// The counters of a device in a tree like `/sys/block`; `None` if its queue does not count (`iostats`).
     pub fn within(block: &Path, name: &str) -> Option<Self> {
-        let device = block.join(name);
-        let counts = fs::read_to_string(device.join("queue/iostats")).is_ok_and(|text| text.trim() != "0");
-        let file = device.join("stat");
-        (counts && file.exists()).then(|| Self { file, name: name.to_owned(), latest: None })
+        Self::of_several(block, &[name])
+    }
+
+    /// The sums of several devices, the members of an array; `None` if the queue of one of them does not count.
+    pub fn of_several(block: &Path, names: &[&str]) -> Option<Self> {
+        let counts = |name: &&str| {
+            let device = block.join(name);
+            let counts =
+                fs::read_to_string(device.join("queue/iostats")).is_ok_and(|text| text.trim() != "0");
+            counts && device.join("stat").exists()
+        };
+        let files = names.iter().map(|name| block.join(name).join("stat")).collect();
+        names.iter().all(counts).then(|| Self { files, name: names.join("+"), latest: None })
     }
 
     /// Forgets the latest reading: the next window starts anew.
@@ -115,13 +125,29 @@ impl Counters {
     }
 
     fn read(&self) -> Result<Counted, Error> {
+        let mut all = Counted::default();
+        for file in &self.files {
+            let one = self.read_one(file)?;
+            all.reads += one.reads;
+            all.requests += one.requests;
+            all.sectors_read += one.sectors_read;
+            all.sectors += one.sectors;
+            all.ms += one.ms;
+            all.busy_ms += one.busy_ms;
+        }
+        // Their mean: when all of them are busy, the array is.
+        all.busy_ms /= self.files.len().max(1) as u64;
+        Ok(all)
+    }
+
+    fn read_one(&self, file: &Path) -> Result<Counted, Error> {
         // A loop device without a file still exists, with size 0.
-        if fs::read_to_string(self.file.with_file_name("size")).is_ok_and(|sectors| sectors.trim() == "0") {
+        if fs::read_to_string(file.with_file_name("size")).is_ok_and(|sectors| sectors.trim() == "0") {
             return Err(Error::Gone(self.name.clone()));
         }
-        let text = fs::read_to_string(&self.file).map_err(|source| match source.kind() {
+        let text = fs::read_to_string(file).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => Error::Gone(self.name.clone()),
-            _ => Error::file(&self.file, source),
+            _ => Error::file(file, source),
         })?;
         // Linux Documentation/block/stat.rst: requests, merged, sectors, ms; for reads, then for writes.
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -130,7 +156,7 @@ impl Counters {
         else {
             let problem =
                 std::io::Error::new(std::io::ErrorKind::InvalidData, "not the counters of a block device");
-            return Err(Error::file(&self.file, problem));
+            return Err(Error::file(file, problem));
         };
         Ok(Counted {
             reads,
@@ -168,6 +194,25 @@ impl Counted {
 mod tests {
     use super::*;
     use crate::testing::Tree;
+
+    #[test]
+    fn counters_of_members_are_added() {
+        let tree = Tree::new("counters-members");
+        for name in ["loop0", "loop1"] {
+            tree.queue(name);
+            tree.count(name, [0; 8]);
+        }
+        let mut counters = Counters::of_several(&tree.block(), &["loop0", "loop1"]).unwrap();
+        let start = Instant::now();
+        counters.traffic(start).unwrap();
+        tree.count_more("loop0", "100 0 800 10 0 0 0 0 0 1000 0");
+        tree.count_more("loop1", "100 0 800 10 100 0 800 0 0 2000 0");
+        let traffic = counters.traffic(start + Duration::from_secs(2)).unwrap();
+        assert_eq!(
+            (traffic.requests_per_second, traffic.reads_per_second, traffic.busy),
+            (150.0, 100.0, 0.75)
+        );
+    }
 
     #[test]
     fn counters_become_loads_and_a_removed_device_is_an_error() {

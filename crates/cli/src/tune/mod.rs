@@ -43,7 +43,6 @@ pub(crate) use patterns::run as patterns;
 const SAVE_EVERY: u64 = 12;
 /// Limit of the average write rate: a file of 70 MB (6,000 clusters) is saved every twelve minutes.
 const SAVE_BYTES_PER_SECOND: u64 = 100_000;
-const BLOCK: &str = "/sys/block";
 
 pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.status {
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let backups = Path::new(settings_backup::DIRECTORY);
-    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    let target = Target::find(&arguments.device, &arguments.watching)?;
     if !arguments.dry_run {
         target.restore_leftovers();
     }
@@ -81,16 +80,16 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let database = Database::open(&arguments.watching.database)?;
     let loaded = restore(&mut analyser, &database, &target.drive, arguments)?;
-    say!("{}: {}", arguments.device.display(), target.stack.describe());
+    say!("{}: {}", arguments.device.display(), target.describe());
     target.doubts(&arguments.watching).iter().chain(&loaded).for_each(|line| say!("{line}"));
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
-    let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;
+    let tuner = LiveTuner::new(&target.name(), analyser, arms, metric, settings)?;
     // At normal priority: the kernel verifies the program.
     let windows = target.watch(length, metric)?;
     system::lower().iter().for_each(|refused| say!("{refused}; tuning goes on"));
     let mut run = Run {
         windows,
-        counters: Counters::within(Path::new(BLOCK), &target.layer.name),
+        counters: target.counters(),
         tuner,
         database,
         drive: target.drive.clone(),
@@ -118,10 +117,10 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
         return Err(Error::Permission(format!("{}: not permitted; --restore needs root", backups.display())));
     }
     // The record of a killed tuner is that of a queue: of the named device's own if there is one, whatever lies below it.
-    let own = Target::find(&arguments.device, Reach::Here).ok().filter(|own| own.has_backup(backups));
+    let own = Target::of_node(&arguments.device, Reach::Here).ok().filter(|own| own.has_backup(backups));
     let target = match own {
         Some(own) => own,
-        None => Target::find(&arguments.device, arguments.watching.reached.reach())?,
+        None => Target::find(&arguments.device, &arguments.watching)?,
     };
     let lines = target.restore_leftovers();
     let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
@@ -393,8 +392,8 @@ fn status_of(watching: &Watching, name: &str) -> Result<Option<Status>, Error> {
 }
 
 fn show(arguments: &TuneArguments) -> Result<(), Error> {
-    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
-    let name = &target.layer.name;
+    let target = Target::find(&arguments.device, &arguments.watching)?;
+    let name = &target.name();
     let Some(status) = status_of(&arguments.watching, name)? else {
         let lines = once(format!("{name}: not being tuned")).chain(target.left_behind_in_words());
         return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));

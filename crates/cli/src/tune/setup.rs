@@ -1,20 +1,20 @@
 //! Builds the observation of the device and the decider from the command line.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capture::topology::{DeviceType, Layer, Reach, Scheduling, Stack, honours_priorities};
-use capture::{Backend, Capture, Options, Source};
+use capture::{Backend, Capture, Options, Source, devices_below};
 use clap::ValueEnum;
 use elevator::text::did_you_mean;
 use elevator::{Sector, Span};
 use schedulers::registry::Catalogue;
-use server::control::array_of;
+use server::control::{Client, array_of};
 use tuner::{Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::{self, LeftBehind, SettingsBackup};
-use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
+use tuner_live::{Cgroups, Counters, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 
 use super::args::{DeciderArgument, MetricName, Watching};
 use crate::commands::ctl::no_server;
@@ -33,6 +33,8 @@ pub(super) struct Target {
     pub(super) queues: Vec<QueueSettings>,
     /// Its name in the database.
     pub(super) drive: String,
+    /// The members of an array that no block device joins, as under btrfs: they are watched together, and `layer` is the first one.
+    pub(super) members: Vec<Layer>,
 }
 
 impl From<tuner_live::Error> for Error {
@@ -52,8 +54,68 @@ impl From<tuner_live::Error> for Error {
 }
 
 impl Target {
+    /// By its node, or by its members, if `--control` names the socket of an array.
+    pub(super) fn find(device: &Path, watching: &Watching) -> Result<Self, Error> {
+        match Self::of_array(device, watching)? {
+            Some(array) => Ok(array),
+            None => Self::of_node(device, watching.reached.reach()),
+        }
+    }
+
+    /// The array whose socket `--control` names, if the path is one of its members, or on a file system of several of them.
+    fn of_array(path: &Path, watching: &Watching) -> Result<Option<Self>, Error> {
+        let Some(socket) = &watching.control else { return Ok(None) };
+        // A server that does not answer, or serves one device, is reported later.
+        let Ok(array) = Client::connect(socket).and_then(|mut client| client.array()) else {
+            return Ok(None);
+        };
+        let devices: Vec<PathBuf> = array.members.iter().filter_map(|member| member.device.clone()).collect();
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let below = devices_below(&path);
+        let is_on = below.len() > 1 && below.iter().all(|device| devices.contains(device));
+        if devices.len() < 2 || !(is_on || devices.contains(&path)) {
+            return Ok(None);
+        }
+        let stacks = devices.iter().map(|device| Stack::of(device)).collect::<Result<Vec<_>, _>>()?;
+        let members: Vec<Layer> = stacks.iter().map(|stack| stack.itself().clone()).collect();
+        let queues: Vec<QueueSettings> = members.iter().map(|layer| QueueSettings::of(&layer.name)).collect();
+        let sectors = queues.iter().filter_map(QueueSettings::sectors).sum::<u64>();
+        let name = array.layout.unwrap_or_else(|| format!("array of {} members", devices.len()));
+        let (Some(layer), Some(stack)) = (members.first().cloned(), stacks.into_iter().next()) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { stack, layer, queues, drive: format!("{name}, {sectors} sectors"), members }))
+    }
+
+    /// The name of the watched device, or of the members that are watched together: `loop0+loop1`.
+    pub(super) fn name(&self) -> String {
+        match &*self.members {
+            [] => self.layer.name.clone(),
+            members => members.iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>().join("+"),
+        }
+    }
+
+    /// The stack as text, or what joins the members.
+    pub(super) fn describe(&self) -> String {
+        match &*self.members {
+            [] => self.stack.describe(),
+            _ => format!("{}: {}", self.name(), self.drive),
+        }
+    }
+
+    /// The kernel's counters of what is watched.
+    pub(super) fn counters(&self) -> Option<Counters> {
+        let block = Path::new("/sys/block");
+        let names: Vec<&str> = self.members.iter().map(|layer| layer.name.as_str()).collect();
+        if names.is_empty() {
+            Counters::within(block, &self.layer.name)
+        } else {
+            Counters::of_several(block, &names)
+        }
+    }
+
     /// By its node.
-    pub(super) fn find(device: &Path, reach: Reach) -> Result<Self, Error> {
+    pub(super) fn of_node(device: &Path, reach: Reach) -> Result<Self, Error> {
         let stack = Stack::of(device).map_err(|error| match device.is_file() {
             true => Error::Usage(format!(
                 "{error}; 'dwell trace patterns' shows what the tuner would recognise in a recording"
@@ -64,8 +126,11 @@ impl Target {
     }
 
     /// By its node, or by a file or directory that it holds.
-    pub(super) fn holding(path: &Path, reach: Reach) -> Result<Self, Error> {
-        Self::over(Stack::holding(path)?, reach)
+    pub(super) fn holding(path: &Path, watching: &Watching) -> Result<Self, Error> {
+        match Self::of_array(path, watching)? {
+            Some(array) => Ok(array),
+            None => Self::over(Stack::holding(path)?, watching.reached.reach()),
+        }
     }
 
     fn over(stack: Stack, reach: Reach) -> Result<Self, Error> {
@@ -73,7 +138,7 @@ impl Target {
         let drive = identity::of(Path::new("/sys/block"), &scheduling);
         let Scheduling { above: layer, queues } = scheduling;
         let queues = queues.iter().map(|queue| QueueSettings::of(&queue.name)).collect();
-        Ok(Self { stack, layer, queues, drive })
+        Ok(Self { stack, layer, queues, drive, members: Vec::new() })
     }
 
     /// Whether settings of its queues are recorded, to be restored.
@@ -161,9 +226,13 @@ impl Target {
     ) -> Result<Windower<S>, Error> {
         let options = Options { completions: true, ..Options::default() };
         let node = self.layer.node();
+        let members: Vec<PathBuf> = self.members.iter().map(Layer::node).collect();
         let mut is_first = true;
         let open = move || {
-            let capture = Capture::open(&node, &options)?;
+            let capture = match &*members {
+                [] => Capture::open(&node, &options)?,
+                members => Capture::open_several(members, &options)?,
+            };
             if std::mem::take(&mut is_first) {
                 capture.notes().iter().for_each(|note| say!("{note}"));
             }

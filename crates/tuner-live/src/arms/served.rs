@@ -45,8 +45,8 @@ impl ServedArms {
                     .map(|device| device.display().to_string())
                     .collect();
                 return Err(Error::Usage(format!(
-                    "{}: serves an array whose members are {}, and {} {have} another size; name the device of md or LVM on them; an array of \
-                     btrfs has none: its members are tuned one by one, by their own sockets, without coordination",
+                    "{}: serves an array whose members are {}, and {} {have} another size; name the device of md or LVM on them, one of them, or \
+                     the mount point of a btrfs on them",
                     socket.display(),
                     members.join(", "),
                     names.join(", ")

@@ -21,7 +21,9 @@ pub(super) struct Measurement {
 impl Session<'_> {
     /// Measures the device, unless the command line excludes it. What was observed is worth a report also if the measurement fails.
     pub(super) fn measure(&self, advice: &mut Advice) -> Measurement {
-        let measured = match self.arguments.no_probe || interrupt::requested() {
+        // The service times of one member are not those of the array.
+        let is_joined_by_none = !self.target.members.is_empty();
+        let measured = match is_joined_by_none || self.arguments.no_probe || interrupt::requested() {
             true => Ok(None),
             false => Probe::measure(&self.target.layer, PROBING, &interrupt::requested),
         };

@@ -23,7 +23,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use capture::profile::{Probe, Profile};
-use capture::topology::DeviceType;
+use capture::topology::{DeviceType, Layer};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::throughput::Workload;
@@ -81,13 +81,16 @@ impl Facts {
         let device = Device::new(&roots, target.stack.clone());
         let of = |name: &str, file: &str| roots.read(&format!("sys/block/{name}/{file}"));
         let read = |file: &str| of(&device.leaf.name, file);
-        // An array is observed itself, and scheduled by its members.
-        let size = of(&target.layer.name, "size");
+        // An array is observed itself, and scheduled by its members; without a device of its own it has the size of all.
+        let watched =
+            if target.members.is_empty() { std::slice::from_ref(&target.layer) } else { &target.members };
+        let sectors = |layer: &Layer| of(&layer.name, "size").and_then(|size| size.parse::<u64>().ok());
+        let size = watched.iter().map(sectors).sum::<Option<u64>>();
         let facts = Self {
             file_systems: device.mounts.iter().map(ToString::to_string).collect(),
             guest: roots.is_guest(),
             scheduled_by_host: device.is_scheduled_by_host(&roots),
-            capacity_bytes: size.and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),
+            capacity_bytes: size.map(|size| size * 512),
             device_depth: read("device/queue_depth").and_then(|depth| depth.parse().ok()),
             // With `--here`, the queue is not that of the disk below.
             settings: target
@@ -201,7 +204,7 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn new(arguments: &'a AdviseArguments, catalogue: Catalogue) -> Result<Self, Error> {
         let watching = &arguments.watching;
-        let target = Target::holding(&arguments.device, watching.reached.reach())?;
+        let target = Target::holding(&arguments.device, watching)?;
         target.has_profile(watching)?;
         let metric = setup::metric(watching);
         setup::measurable(metric, watching)?;
@@ -238,7 +241,7 @@ impl<'a> Session<'a> {
         let doubts = self.target.doubts(watching).into_iter().chain(self.unusable.clone()).chain(of_no_use);
         Advice {
             device: self.arguments.device.display().to_string(),
-            stack: self.target.stack.describe(),
+            stack: self.target.describe(),
             scheduler,
             metric: in_words(self.metric),
             doubts: doubts.collect(),

@@ -7,7 +7,7 @@ use elevator::text::counted;
 use tuner::prior::LoadClass;
 use tuner::{Analyser, KindDecision, Observed, SchedulerId, Why};
 use tuner_live::outside::Outside;
-use tuner_live::{Counters, Seen, Traffic, released_within};
+use tuner_live::{Seen, Traffic, released_within};
 
 use super::history::History;
 use super::measure::PROBING;
@@ -33,7 +33,7 @@ impl Session<'_> {
         let into = recording.clone();
         let through = move |capture| Recorded(capture, into.clone());
         let mut windows = self.target.watch_through(self.length, metric, through)?;
-        announce(arguments, &self.target.layer.name, self.length, claims);
+        announce(arguments, &self.target.name(), self.length, claims);
         let in_use = advice.in_use().to_owned();
         let saved = self.has_history.then(|| self.analyser.kinds().clone());
         let mut history = History::new(self.arms.names(), &advice.scheduler, metric.better()).observed_under(
@@ -42,7 +42,7 @@ impl Session<'_> {
             saved,
         );
         let mut outside = Outside::new(arguments.watching.command.clone());
-        let mut counters = Counters::within(std::path::Path::new("/sys/block"), &self.target.layer.name);
+        let mut counters = self.target.counters();
         // Without counters the load is that of the capture.
         let mut traffic = || counters.as_mut().and_then(|counters| counters.traffic(Instant::now()).ok());
         traffic();

@@ -95,7 +95,7 @@ pub(super) fn report(
     claimed: tuner_live::Error,
 ) -> Result<(), Error> {
     let tuner_live::Error::Claimed { pid, .. } = claimed else { return Err(claimed.into()) };
-    let status = status_of(&arguments.watching, &target.layer.name)?;
+    let status = status_of(&arguments.watching, &target.name())?;
     let Some(status) = status.filter(|status| pid.is_none_or(|pid| pid == status.pid)) else {
         return Err(claimed.into());
     };
