@@ -68,8 +68,9 @@ pub(crate) struct Devices {
     names: HashMap<Box<[u8]>, u32>,
     /// Numbers with their ids, by the lowest bits: a fleet's volumes alternate from line to line, and mostly have numbers near each other.
     recent: Vec<(u32, u32)>,
-    last_pair: Option<((u32, u32), u32)>,
-    last_name: Option<(Box<[u8]>, u32)>,
+    /// As `recent`, of pairs and of names.
+    recent_pairs: Vec<((u32, u32), u32)>,
+    recent_names: Vec<(Box<[u8]>, u32)>,
     /// New devices, to be recorded by another context, if so.
     log: Option<Vec<OwnedKey>>,
 }
@@ -77,8 +78,22 @@ pub(crate) struct Devices {
 /// Places of [`Devices::recent`]: some for each of the thousands of volumes of a fleet.
 const RECENT: usize = 8_192;
 
+/// Places of [`Devices::recent_pairs`] and [`Devices::recent_names`].
+const RECENT_OTHERS: usize = 64;
+
 const fn place(number: u32) -> usize {
     number as usize % RECENT
+}
+
+/// Minor numbers of disks are often multiples of 16.
+const fn place_of_pair((major, minor): (u32, u32)) -> usize {
+    major.wrapping_add(minor).wrapping_add(minor >> 4) as usize % RECENT_OTHERS
+}
+
+/// Names often differ in their last bytes.
+fn place_of_name(name: &[u8]) -> usize {
+    let last = name.iter().rev().take(3).fold(0, |all, byte| 5 * all + usize::from(*byte));
+    (name.len() + last) % RECENT_OTHERS
 }
 
 /// An id that no device has.
@@ -88,32 +103,35 @@ impl Devices {
     /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
     #[inline]
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
-        if let Key::Number(number) = key
-            && let Ok(number) = u32::try_from(number)
-            && let Some(&(recent, id)) = self.recent.get(place(number))
-            && recent == number
-            && id != NO_ID
-        {
-            return Some(DeviceId(id));
+        match self.find_recent(key) {
+            Some(id) if id != NO_ID => Some(DeviceId(id)),
+            _ => self.intern_other(key, choice),
         }
-        self.intern_other(key, choice)
     }
 
-    /// As [`intern`](Self::intern), of a number that is not among the recent ones, or a name.
-    fn intern_other(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
+    #[inline]
+    fn find_recent(&self, key: Key<'_>) -> Option<u32> {
         match key {
-            Key::Pair(major, minor) if self.last_pair.is_some_and(|(last, _)| last == (major, minor)) => {
-                return self.last_pair.map(|(_, id)| DeviceId(id));
+            Key::Number(number) => {
+                let number = u32::try_from(number).ok()?;
+                let (recent, id) = self.recent.get(place(number))?;
+                (*recent == number).then_some(*id)
+            }
+            Key::Pair(major, minor) => {
+                let pair = (major, minor);
+                let (recent, id) = self.recent_pairs.get(place_of_pair(pair))?;
+                (*recent == pair).then_some(*id)
             }
             Key::Name(name) => {
-                if let Some((last, id)) = &self.last_name
-                    && **last == *name
-                {
-                    return Some(DeviceId(*id));
-                }
+                let (recent, id) = self.recent_names.get(place_of_name(name))?;
+                (**recent == *name).then_some(*id)
             }
-            Key::Number(_) | Key::Pair(..) => {}
         }
+    }
+
+    /// As [`intern`](Self::intern), of a key that is not among the recent ones.
+    #[inline(never)]
+    fn intern_other(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         let id = match self.find(key) {
             Some(id) => id,
             None => self.add(key, choice)?,
@@ -126,8 +144,14 @@ impl Devices {
                     self.recent[place(number)] = (number, id);
                 }
             }
-            Key::Pair(major, minor) => self.last_pair = Some(((major, minor), id)),
-            Key::Name(name) => self.last_name = Some((name.into(), id)),
+            Key::Pair(major, minor) => {
+                self.recent_pairs.resize(RECENT_OTHERS, ((0, 0), NO_ID));
+                self.recent_pairs[place_of_pair((major, minor))] = ((major, minor), id);
+            }
+            Key::Name(name) => {
+                self.recent_names.resize(RECENT_OTHERS, (Box::default(), NO_ID));
+                self.recent_names[place_of_name(name)] = (name.into(), id);
+            }
         }
         Some(DeviceId(id))
     }

@@ -8,12 +8,15 @@ use crate::record::Pid;
 pub(crate) const NAMES_MAX: usize = 65_536;
 /// Upper bound for a name in bytes. Linux's limit is 15, but some tools print longer ones.
 const NAME_BYTES_MAX: usize = 64;
+/// Places of [`Names::recent`].
+const RECENT: usize = 64;
 
 /// The latest name of each process.
 #[derive(Default)]
 pub(crate) struct Names {
     names: HashMap<u32, Box<[u8]>>,
-    last: Option<(u32, Box<[u8]>)>,
+    /// Latest names, by the lowest bits of the process: processes alternate from line to line.
+    recent: Vec<(u32, Box<[u8]>)>,
     /// Names to be recorded by another context, if so.
     log: Option<Vec<(u32, Box<[u8]>)>>,
 }
@@ -24,12 +27,13 @@ impl Names {
         if name.is_empty() || name == b"<...>" {
             return true;
         }
-        if self.last.as_ref().is_some_and(|(last, known)| *last == pid.0 && **known == *name) {
+        let recent = self.recent.get(pid.0 as usize % RECENT);
+        if recent.is_some_and(|(process, known)| *process == pid.0 && **known == *name) {
             return true;
         }
         if let Some(log) = &mut self.log {
             log.push((pid.0, name.into()));
-            self.last = Some((pid.0, name.into()));
+            self.remember(pid, name);
             return true;
         }
         if name.len() > NAME_BYTES_MAX {
@@ -42,8 +46,13 @@ impl Names {
         if known.is_none_or(|known| **known != *name) {
             self.names.insert(pid.0, name.into());
         }
-        self.last = Some((pid.0, name.into()));
+        self.remember(pid, name);
         true
+    }
+
+    fn remember(&mut self, pid: Pid, name: &[u8]) {
+        self.recent.resize(RECENT, Default::default());
+        self.recent[pid.0 as usize % RECENT] = (pid.0, name.into());
     }
 
     /// Records names for another context from now on.
@@ -60,9 +69,9 @@ impl Names {
         self.log.iter_mut().flat_map(|log| log.drain(..))
     }
 
-    /// Forgets the latest name, so that the next one is recorded.
+    /// Forgets the latest names, so that the next ones are recorded.
     pub(crate) fn forget(&mut self) {
-        self.last = None;
+        self.recent.clear();
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<std::borrow::Cow<'_, str>> {
