@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use elevator::{Op, Span, Time, cold_path};
+use elevator::{Op, SECTOR_BYTES, Span, Time, cold_path};
 
 use crate::binary::PARQUET_MAGIC;
 use crate::compression::{self, Wrapping};
@@ -231,6 +231,11 @@ impl Recording {
                 return self.finish();
             }
             let first = self.context.place;
+            if self.are_usual(to) {
+                self.count_usual(to);
+                self.context.place = first.after(to.len() as u64 - 1);
+                return Ok(true);
+            }
             let mut kept = 0;
             for index in 0..to.len() {
                 let (record, rest) = to[index..].split_at_mut(1);
@@ -250,6 +255,51 @@ impl Recording {
             to.truncate(kept);
         }
         Ok(true)
+    }
+
+    /// Whether the records are as most are: every one is kept as it is, but for the origin of time. The checks of the others find nothing in these.
+    fn are_usual(&self, records: &[Record]) -> bool {
+        let (Some(origin), None) = (self.origin, &self.of_devices) else { return false };
+        let capacity = self.context.options.capacity.unwrap_or(u64::MAX);
+        let mut latest = self.latest.as_nanos().saturating_add(origin);
+        let (mut places, mut odd) = (0, self.first.is_none());
+        for record in records {
+            let (at, end) = (record.at.as_nanos(), record.offset.wrapping_add(record.bytes));
+            places |= record.offset | record.bytes;
+            odd |= record.bytes == 0 || end < record.offset || end > capacity || at < latest;
+            odd |= record.completed.is_some_and(|completed| completed < record.at);
+            latest = at;
+        }
+        !odd && places.is_multiple_of(SECTOR_BYTES) && self.are_chosen(records)
+    }
+
+    /// Whether the devices of these records are chosen, and there is no second one if only one is.
+    fn are_chosen(&self, records: &[Record]) -> bool {
+        match &self.context.options.device {
+            DeviceChoice::All => true,
+            DeviceChoice::Single => records.iter().all(|record| record.device.0 == 0),
+            DeviceChoice::Named(_) => {
+                let entries = self.context.devices.entries();
+                records.iter().all(|record| entries[record.device.0 as usize].chosen)
+            }
+        }
+    }
+
+    /// Sets the times of usual records and counts them.
+    fn count_usual(&mut self, records: &mut [Record]) {
+        let origin = Span::from_nanos(self.origin());
+        for record in &mut *records {
+            self.context.devices.count(record.device);
+            if origin > Span::ZERO {
+                let earlier = |time: Time| Time::from_nanos(time.as_nanos() - origin.as_nanos());
+                record.at = earlier(record.at);
+                record.completed = record.completed.map(earlier);
+            }
+            self.count_process(record);
+        }
+        self.jumped_run = 0;
+        self.requests += records.len() as u64;
+        self.latest = records.last().map_or(self.latest, |record| record.at);
     }
 
     fn read_next(&mut self, record: &mut Record) -> Result<bool, Error> {
@@ -406,6 +456,11 @@ impl Recording {
             }
         }
         self.requests += 1;
+        self.count_process(record);
+    }
+
+    #[inline]
+    fn count_process(&mut self, record: &Record) {
         if record.process.is_some() && record.process != self.last_pid {
             cold_path();
             self.last_pid = record.process;
