@@ -57,6 +57,28 @@ impl Open {
         self.is_full()
     }
 
+    /// Appends the row of a record as most are: without a rest, and without filling the memory. False: nothing is done.
+    #[inline(always)]
+    pub(super) fn push_usual(&mut self, record: &Record) -> bool {
+        let has_place = (self.used as usize + 1) < self.rows.len();
+        let Some(place) = self.rows.get_mut(self.used as usize).filter(|_| has_place) else { return false };
+        let at = record.at.as_nanos();
+        let (gap, sector) = (at.wrapping_sub(self.latest.cast_unsigned()), record.offset / SECTOR_BYTES);
+        let is_small = gap.max(sector).max(record.bytes) < u64::from(Row::LARGE)
+            && record.offset.is_multiple_of(SECTOR_BYTES)
+            && at <= i64::MAX.cast_unsigned();
+        if !is_small || record.completed.is_some() || record.process.is_some() {
+            return false;
+        }
+        let (gap, sector, bytes) = (gap as u32, sector as u32, record.bytes as u32);
+        let (op, bits, priority) =
+            (op_number(record.op), flag_bits(record.flags) as u8, Row::priority(record));
+        *place = Row { gap, sector, bytes, op, bits, priority };
+        self.used += 1;
+        self.latest = at.cast_signed();
+        true
+    }
+
     #[inline(never)]
     fn grow(&mut self) {
         let mut rows = std::mem::take(&mut self.rows).into_vec();
@@ -158,7 +180,12 @@ impl Row {
                 process: record.process.map(|pid| pid.0.into()),
             }
         });
-        let priority = record.priority.map_or(0, |priority| priority_number(priority) as u16);
-        Some((Self { gap, sector, bytes, op: op_number(record.op), bits, priority }, at, rest))
+        let (op, priority) = (op_number(record.op), Self::priority(record));
+        Some((Self { gap, sector, bytes, op, bits, priority }, at, rest))
+    }
+
+    #[inline]
+    fn priority(record: &Record) -> u16 {
+        record.priority.map_or(0, |priority| priority_number(priority) as u16)
     }
 }

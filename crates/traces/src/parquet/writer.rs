@@ -29,6 +29,8 @@ const ROWS_MAX: usize = 2 << 20;
 const JOB_ROWS: usize = 1 << 15;
 /// Records whose places are in the processor's first cache together.
 const NEAR: usize = 64;
+/// Processes whose names are kept for a batch.
+const NAMES_NEAR: usize = 16;
 
 /// Writes all fields of records, to one file or to a file for each device.
 pub struct ParquetWriter<W: Write + Send> {
@@ -194,14 +196,31 @@ impl<W: Write + Send> ParquetWriter<W> {
         records: &[Record],
         mut name: impl FnMut(Pid) -> Option<N>,
     ) -> io::Result<()> {
+        let mut names = [None; NAMES_NEAR];
         for records in records.chunks(NEAR) {
             // A store into memory that is in no cache blocks those behind it; loads wait for memory at the same time. So the places of all rows are
             // loaded first.
-            let place = |record: &Record| self.open.get(record.device.0 as usize).and_then(Open::next);
-            black_box(records.iter().filter_map(place).fold(0, |all, row| all ^ row.op));
+            if self.open.len() > NEAR {
+                let place = |record: &Record| self.open.get(record.device.0 as usize).and_then(Open::next);
+                black_box(records.iter().filter_map(place).fold(0, |all, row| all ^ row.op));
+            }
             for record in records {
-                let name = record.process.and_then(&mut name);
-                self.write(record, name.as_ref().map(N::as_ref))?;
+                let open = self.open.get_mut(record.device.0 as usize);
+                if self.rows + 1 < ROWS_MAX && open.is_some_and(|open| open.push_usual(record)) {
+                    self.rows += 1;
+                    self.written.written += 1;
+                    continue;
+                }
+                let number = record.process.and_then(|pid| {
+                    let place = &mut names[pid.0 as usize % NAMES_NEAR];
+                    if let Some((_, number)) = place.filter(|(known, _)| *known == pid) {
+                        return number;
+                    }
+                    let number = name(pid).map(|name| self.name(name.as_ref()));
+                    *place = Some((pid, number));
+                    number
+                });
+                self.write_row(record, number)?;
             }
         }
         Ok(())
@@ -211,20 +230,23 @@ impl<W: Write + Send> ParquetWriter<W> {
     ///
     /// # Errors
     /// If the sink fails.
-    #[inline]
     pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
+        let number = process_name.map(|name| self.name(name));
+        self.write_row(record, number)
+    }
+
+    fn write_row(&mut self, record: &Record, name: Option<u32>) -> io::Result<()> {
         let device = record.device.0 as usize;
         while self.open.len() <= device {
             cold_path();
             self.add(&self.devices.len().to_string());
         }
         let latest = self.open[device].latest();
-        let Some((row, at, rest)) = Row::new(record, latest, process_name.is_some()) else {
+        let Some((row, at, rest)) = Row::new(record, latest, name.is_some()) else {
             self.written.left_out += 1;
             return Ok(());
         };
         if let Some(rest) = rest {
-            let name = process_name.map(|name| self.name(name));
             let rows = &mut self.devices[device];
             rows.times.extend(rest.time);
             rows.offsets.extend(rest.offset);
