@@ -66,12 +66,16 @@ impl Held {
 
     /// Its key in the order of starts.
     fn key(&self, seq: u64) -> StartKey {
-        (self.record.device.0, self.record.op as u8, self.sector, seq)
+        (place(self.record.device, self.record.op, self.sector), seq)
     }
 }
 
-/// Device, direction, first sector, sequence number: the order of waiting starts.
-type StartKey = (u32, u8, u64, u64);
+/// Device, direction and first sector, and sequence number: the order of waiting starts.
+type StartKey = (u128, u64);
+
+const fn place(device: DeviceId, op: Op, sector: u64) -> u128 {
+    (device.0 as u128) << 72 | (op as u128) << 64 | sector as u128
+}
 
 /// Makes a source of records from a source of events.
 pub(crate) struct Paired<E> {
@@ -189,7 +193,7 @@ impl<E: EventSource> Paired<E> {
         if record.op == Op::Flush {
             self.flushes.insert((record.device.0, seq));
         } else {
-            self.by_sector.insert((record.device.0, record.op as u8, event.sector, seq));
+            self.by_sector.insert((place(record.device, record.op, event.sector), seq));
         }
         self.held.push_back(Held {
             record,
@@ -211,9 +215,9 @@ impl<E: EventSource> Paired<E> {
         let mut found = std::mem::take(&mut self.scratch);
         found.clear();
         let mut missed = 0;
-        for &(.., sector, seq) in
-            self.by_sector.range((device.0, op as u8, 0, 0)..(device.0, op as u8, to, 0)).rev()
-        {
+        let below = |sector: u64| (place(device, op, sector), 0);
+        for &(place, seq) in self.by_sector.range(below(0)..below(to)).rev() {
+            let sector = place as u64;
             let reaches = self.get_end(seq) > from;
             if reaches && found.len() < PARTS_MAX {
                 found.push(seq);
@@ -234,26 +238,43 @@ impl<E: EventSource> Paired<E> {
 
     /// The oldest waiting start of exactly this extent, no part of which is complete.
     fn find_equal(&self, device: DeviceId, op: Op, from: u64, sectors: u64) -> Option<u64> {
-        let equal = (device.0, op as u8, from, 0)..=(device.0, op as u8, from, u64::MAX);
-        self.by_sector.range(equal).take(PARTS_MAX).map(|&(.., seq)| seq).find(|&seq| {
+        self.starting_at(device, op, from).take(PARTS_MAX).find(|&seq| {
             let held = seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize));
             held.is_some_and(|held| !held.is_complete() && (held.sectors, held.left) == (sectors, sectors))
         })
     }
 
+    /// The waiting starts whose first sector is this one, oldest first.
+    fn starting_at(&self, device: DeviceId, op: Op, sector: u64) -> impl Iterator<Item = u64> {
+        let place = place(device, op, sector);
+        let from_here = self.by_sector.range((place, 0)..);
+        from_here.take_while(move |(of, _)| *of == place).map(|(_, seq)| *seq)
+    }
+
     /// A request was issued: its starts have grown to its extent.
     fn issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
         if self.grows(event) && event.sectors > 0 {
-            self.stretch(device, op, event.sector, event.sector.saturating_add(event.sectors), context);
+            let _ = self.find_issued(event, op, device, context);
         }
+    }
+
+    /// The start of exactly the event's extent, also if starts within it are extended.
+    fn find_issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Option<u64> {
+        let (from, sectors) = (event.sector, event.sectors);
+        let equal = self.find_equal(device, op, from, sectors);
+        if let Some(held) = equal.and_then(|seq| self.get(seq)) {
+            held.issued = true;
+            return equal;
+        }
+        if !self.grows(event) {
+            return None;
+        }
+        self.stretch(device, op, from, from.saturating_add(sectors), context);
+        self.find_equal(device, op, from, sectors)
     }
 
     /// Extends the starts within the extent until they cover it.
     fn stretch(&mut self, device: DeviceId, op: Op, from: u64, to: u64, context: &mut Context) {
-        if let Some(held) = self.find_equal(device, op, from, to - from).and_then(|seq| self.get(seq)) {
-            held.issued = true;
-            return;
-        }
         self.find_overlapping(device, op, from, to);
         let parts = std::mem::take(&mut self.scratch);
         let mut chosen: Vec<(u64, u64, u64)> = Vec::new();
@@ -283,9 +304,10 @@ impl<E: EventSource> Paired<E> {
         held.left = held.sectors;
         held.record.offset = sector.saturating_mul(SECTOR_BYTES);
         held.record.bytes = held.sectors.saturating_mul(SECTOR_BYTES);
-        if key.2 != sector {
+        let new = held.key(seq);
+        if new != key {
             self.by_sector.remove(&key);
-            self.by_sector.insert((key.0, key.1, sector, seq));
+            self.by_sector.insert(new);
         }
     }
 
@@ -295,10 +317,7 @@ impl<E: EventSource> Paired<E> {
             return self.completed_empty(event, device, context);
         }
         let to = event.sector.saturating_add(event.sectors);
-        if self.grows(event) {
-            self.stretch(device, op, event.sector, to, context);
-        }
-        if let Some(seq) = self.find_equal(device, op, event.sector, event.sectors) {
+        if let Some(seq) = self.find_issued(event, op, device, context) {
             self.cover(seq, event.sector, to, event.at);
             return;
         }
@@ -363,9 +382,7 @@ impl<E: EventSource> Paired<E> {
     }
 
     fn lingering(&self, device: DeviceId, event: &Event) -> Option<u64> {
-        let from = (device.0, Op::Write as u8, event.sector, 0);
-        let to = (device.0, Op::Write as u8, event.sector, u64::MAX);
-        self.by_sector.range(from..to).map(|&(.., seq)| seq).find(|&seq| {
+        self.starting_at(device, Op::Write, event.sector).find(|&seq| {
             let held = seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize));
             held.is_some_and(|held| held.lingers_until.is_some())
         })
@@ -380,7 +397,9 @@ impl<E: EventSource> Paired<E> {
         }
         let held = self.held.pop_front()?;
         let seq = self.first;
-        if held.record.op == Op::Flush {
+        if held.is_complete() && held.lingers_until.is_none() {
+            // It is in neither order.
+        } else if held.record.op == Op::Flush {
             self.flushes.remove(&(held.record.device.0, seq));
         } else {
             self.by_sector.remove(&held.key(seq));
