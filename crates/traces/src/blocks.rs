@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Position};
 use crate::input::{Block, Input};
 use crate::line_format::{LineFormat, is_heading};
 use crate::record::{DeviceId, Item, Settle};
-use crate::scan::FieldError;
+use crate::scan::{Cursor, FieldError};
 use crate::skips::Skips;
 
 /// Parsed blocks that wait for the consumer, for each worker. The consumer of a recording in whole seconds uses the blocks of a second at once.
@@ -59,11 +59,12 @@ struct Worker<T> {
 }
 
 /// The consumer's side.
-pub(crate) struct Blocks<T> {
-    workers: Vec<Worker<T>>,
+pub(crate) struct Blocks<F: LineFormat> {
+    format: F,
+    workers: Vec<Worker<F::Item>>,
     /// The worker of the present block.
     turn: usize,
-    items: Vec<T>,
+    items: Vec<F::Item>,
     at: usize,
     /// The number of items before the next `odd`, or of all.
     until: usize,
@@ -72,30 +73,30 @@ pub(crate) struct Blocks<T> {
     block: Option<Block>,
     /// The workers of the next blocks.
     order: Receiver<usize>,
-    rest: Receiver<Input>,
+    rest: Receiver<(Input, F)>,
 }
 
 /// What the workers share.
-struct Shared {
+struct Shared<F> {
     /// Until its end.
     input: Option<Input>,
     order: Sender<usize>,
-    rest: Sender<Input>,
+    rest: Sender<(Input, F)>,
 }
 
 /// What comes next.
-pub(crate) enum Step<T> {
-    Item(T),
+pub(crate) enum Step<F: LineFormat> {
+    Item(<F::Item as Item>::Full),
     /// The recording ends here.
     Over,
-    /// The lines after the last block.
-    Rest(Box<Input>),
+    /// The lines after the last block, and their parser.
+    Rest(Box<(Input, F)>),
 }
 
-impl<T: Item> Blocks<T> {
+impl<F: LineFormat> Blocks<F> {
     /// Starts the threads. They end with the input, or when the consumer is dropped.
-    pub(crate) fn start<F: LineFormat<Item = T>>(input: Input, format: &F, context: &Context) -> Self {
-        let count = context.options.threads.clamp(2, 64);
+    pub(crate) fn start(input: Input, format: &F, context: &Context) -> Self {
+        let count = if format.is_stateless() { context.options.threads.clamp(2, 64) } else { 1 };
         let (to_order, order) = channel();
         let (to_rest, rest) = channel();
         let shared = Arc::new(Mutex::new(Shared { input: Some(input), order: to_order, rest: to_rest }));
@@ -107,6 +108,7 @@ impl<T: Item> Blocks<T> {
             Worker { parsed, spare, ids: Vec::new() }
         };
         Self {
+            format: format.clone(),
             workers: (0..count).map(worker).collect(),
             turn: 0,
             items: Vec::new(),
@@ -122,12 +124,7 @@ impl<T: Item> Blocks<T> {
 
     /// The next item; `number` is the number of the last line.
     #[inline]
-    pub(crate) fn next<F: LineFormat<Item = T>>(
-        &mut self,
-        format: &F,
-        number: &mut u64,
-        context: &mut Context,
-    ) -> Result<Step<T::Full>, Error> {
+    pub(crate) fn next(&mut self, number: &mut u64, context: &mut Context) -> Result<Step<F>, Error> {
         loop {
             if self.at < self.until {
                 let mut item = self.items[self.at].full();
@@ -139,7 +136,7 @@ impl<T: Item> Blocks<T> {
                     return Ok(Step::Item(item));
                 }
                 self.too_many(*number, context)?;
-            } else if let Some(step) = self.other(format, number, context)? {
+            } else if let Some(step) = self.other(number, context)? {
                 return Ok(step);
             }
         }
@@ -148,7 +145,12 @@ impl<T: Item> Blocks<T> {
     /// The next item into `to`, if it is there already. `to` is written in place: to move a value that was just changed waits until its bytes
     /// have left the processor's store buffer.
     #[inline]
-    pub(crate) fn read(&mut self, to: &mut T::Full, number: &mut u64, context: &mut Context) -> bool {
+    pub(crate) fn read(
+        &mut self,
+        to: &mut <F::Item as Item>::Full,
+        number: &mut u64,
+        context: &mut Context,
+    ) -> bool {
         if self.at >= self.until {
             return false;
         }
@@ -171,7 +173,7 @@ impl<T: Item> Blocks<T> {
         to: &mut Vec<U>,
         number: &mut u64,
         context: &mut Context,
-        settled: impl Fn(T, &[DeviceId], Position) -> Option<U>,
+        settled: impl Fn(F::Item, &[DeviceId], Position) -> Option<U>,
     ) -> bool {
         let ids = &self.workers[self.turn].ids;
         let (first, before) = (*number + 1, to.len());
@@ -192,12 +194,7 @@ impl<T: Item> Blocks<T> {
 
     /// Handles what is not an item; the step if no further line of the blocks is an item.
     #[cold]
-    fn other<F: LineFormat<Item = T>>(
-        &mut self,
-        format: &F,
-        number: &mut u64,
-        context: &mut Context,
-    ) -> Result<Option<Step<T::Full>>, Error> {
+    fn other(&mut self, number: &mut u64, context: &mut Context) -> Result<Option<Step<F>>, Error> {
         let Some((_, odd)) = self.next_odd.take() else { return self.next_block(context) };
         context.place = Position::Line(*number + 1);
         self.advance();
@@ -218,7 +215,7 @@ impl<T: Item> Blocks<T> {
                 let text = self.block.as_ref().map_or(&[][..], |block| &block.bytes);
                 let line = text.get(from as usize..to as usize).unwrap_or_default();
                 if line.is_empty() || is_heading(*number, line) {
-                } else if format.is_over(line) {
+                } else if self.format.is_over(line) {
                     return Ok(Some(Step::Over));
                 } else {
                     context.malformed(bad, line)?;
@@ -234,7 +231,7 @@ impl<T: Item> Blocks<T> {
         self.until = self.next_odd.as_ref().map_or(self.items.len(), |(before, _)| *before as usize);
     }
 
-    fn next_block(&mut self, context: &Context) -> Result<Option<Step<T::Full>>, Error> {
+    fn next_block(&mut self, context: &Context) -> Result<Option<Step<F>>, Error> {
         if self.items.capacity() > 0 {
             // The worker has ended if this fails.
             let _ = self.workers[self.turn].spare.send(std::mem::take(&mut self.items));
@@ -286,7 +283,7 @@ fn work<F: LineFormat>(
     number: usize,
     mut format: F,
     mut context: Context,
-    shared: &Mutex<Shared>,
+    shared: &Mutex<Shared<F>>,
     parsed: &SyncSender<Parsed<F::Item>>,
     spares: &Receiver<Vec<F::Item>>,
 ) {
@@ -298,7 +295,7 @@ fn work<F: LineFormat>(
         let Some(block) = input.block(text) else {
             let rest = locked.input.take();
             // The consumer may be gone.
-            let _ = rest.map(|rest| locked.rest.send(rest));
+            let _ = rest.map(|rest| locked.rest.send((rest, format)));
             return;
         };
         let is_taken = locked.order.send(number).is_ok();
@@ -316,12 +313,32 @@ fn work<F: LineFormat>(
 }
 
 /// Records the new devices and names of a line.
-#[inline]
+#[cold]
 fn note_log(context: &mut Context, before: u32, odd: &mut Vec<(u32, Odd)>) {
-    if context.has_log() {
-        odd.extend(context.devices.take_log().map(|key| (before, Odd::Device(key))));
-        odd.extend(context.names.take_log().map(|(pid, name)| (before, Odd::Name(pid, name))));
+    odd.extend(context.devices.take_log().map(|key| (before, Odd::Device(key))));
+    odd.extend(context.names.take_log().map(|(pid, name)| (before, Odd::Name(pid, name))));
+}
+
+/// Records a line without an item.
+#[inline]
+fn note_nothing(context: &mut Context, before: u32, odd: &mut Vec<(u32, Odd)>) {
+    if !context.skips.is_empty() {
+        odd.push((before, Odd::Skips(Box::new(std::mem::take(&mut context.skips)))));
     }
+    match odd.last_mut() {
+        Some((at, Odd::Nothing(lines))) if *at == before => *lines += 1,
+        _ => odd.push((before, Odd::Nothing(1))),
+    }
+}
+
+/// Parses a line that is not as most are.
+#[inline(never)]
+fn parse_alone<F: LineFormat>(
+    format: &mut F,
+    line: &[u8],
+    context: &mut Context,
+) -> Result<Option<F::Item>, FieldError> {
+    format.parse(&mut Cursor::new(line), context, |cursor, field| cursor.end(field))
 }
 
 fn parse<F: LineFormat>(
@@ -337,28 +354,26 @@ fn parse<F: LineFormat>(
     context.names.forget();
     while from < text.len() {
         let before = items.len() as u32;
-        if let Some((item, length)) = format.parse_usual(&text[from..], context) {
-            note_log(context, before, &mut odd);
-            items.push(item);
-            from += length;
+        let mut cursor = Cursor::new(&text[from..]);
+        if let Ok(result) = format.parse(&mut cursor, context, |cursor, field| cursor.line_end(field)) {
+            from += cursor.position();
+            if context.has_log() {
+                note_log(context, before, &mut odd);
+            }
+            match result {
+                Some(item) => items.push(item),
+                None => note_nothing(context, before, &mut odd),
+            }
             continue;
         }
         let end = memchr::memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at);
         let line = &text[from..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let result = format.parse(line, context);
+        let result = parse_alone(format, line, context);
         note_log(context, before, &mut odd);
         match result {
             Ok(Some(item)) => items.push(item),
-            Ok(None) => {
-                if !context.skips.is_empty() {
-                    odd.push((before, Odd::Skips(Box::new(std::mem::take(&mut context.skips)))));
-                }
-                match odd.last_mut() {
-                    Some((at, Odd::Nothing(lines))) if *at == before => *lines += 1,
-                    _ => odd.push((before, Odd::Nothing(1))),
-                }
-            }
+            Ok(None) => note_nothing(context, before, &mut odd),
             Err(bad) => odd.push((before, Odd::Bad(bad, from as u32, (from + line.len()) as u32))),
         }
         from = end + 1;

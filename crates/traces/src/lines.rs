@@ -6,10 +6,10 @@ use crate::error::{Error, Position};
 use crate::input::Input;
 use crate::line_format::is_heading;
 use crate::record::{Item, Plain, Record, Settle};
-use crate::scan::Expected;
+use crate::scan::{Cursor, Expected};
 use crate::skips::Oddity;
 
-pub(crate) use crate::line_format::LineFormat;
+pub(crate) use crate::line_format::{End, LineFormat};
 
 /// What the lines of a format contain.
 type Full<F> = <<F as LineFormat>::Item as Item>::Full;
@@ -22,19 +22,24 @@ pub(crate) struct Lines<F: LineFormat> {
     number: u64,
     begun: bool,
     /// The lines before `input`, which other threads parse.
-    blocks: Option<Box<Blocks<F::Item>>>,
+    blocks: Option<Box<Blocks<F>>>,
 }
 
 impl<F: LineFormat> Lines<F> {
     pub(crate) fn new(input: Input, format: F) -> Self {
-        Self { input, format, over: false, number: 0, begun: false, blocks: None }
+        Self::after(0, input, format)
+    }
+
+    /// The lines after this number of lines, which are passed.
+    pub(crate) fn after(number: u64, input: Input, format: F) -> Self {
+        Self { input, format, over: false, number, begun: false, blocks: None }
     }
 
     /// Starts threads, if allowed and if the recording is not small.
     #[cold]
     fn begin(&mut self, context: &Context) {
         self.begun = true;
-        if F::IS_STATELESS && context.options.threads > 1 && self.input.is_large() {
+        if context.options.threads > 1 && self.input.is_large() {
             let input = std::mem::replace(&mut self.input, Input::empty());
             self.blocks = Some(Box::new(Blocks::start(input, &self.format, context)));
         }
@@ -44,10 +49,10 @@ impl<F: LineFormat> Lines<F> {
     #[inline]
     pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<Full<F>>, Error> {
         if let Some(blocks) = &mut self.blocks {
-            match blocks.next(&self.format, &mut self.number, context)? {
+            match blocks.next(&mut self.number, context)? {
                 Step::Item(item) => return Ok(Some(item)),
                 Step::Over => (self.over, self.blocks) = (true, None),
-                Step::Rest(rest) => (self.input, self.blocks) = (*rest, None),
+                Step::Rest(rest) => ((self.input, self.format), self.blocks) = (*rest, None),
             }
         } else if !self.begun {
             self.begin(context);
@@ -70,7 +75,8 @@ impl<F: LineFormat> Lines<F> {
             if cut {
                 break;
             }
-            match self.format.parse(bytes, context) {
+            let end: End = |cursor, field| cursor.end(field);
+            match self.format.parse(&mut Cursor::new(bytes), context, end) {
                 Ok(Some(item)) => {
                     context.good();
                     return Ok(Some(item.full()));

@@ -69,7 +69,7 @@ impl<T: Settle> Item for T {
     }
 }
 
-/// A record without optional fields.
+/// A record without optional fields; a flush is synchronous.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain {
     pub(crate) at: Time,
@@ -98,7 +98,7 @@ impl Plain {
         to.resize(from + items.len(), Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0));
         for (record, Self { at, offset, bytes, device, op }) in to[from..].iter_mut().zip(items) {
             (record.at, record.offset, record.bytes) = (at, offset, bytes);
-            (record.device, record.op) = (device, op);
+            (record.device, record.op, record.flags.sync) = (device, op, op == Op::Flush);
         }
     }
 
@@ -115,7 +115,9 @@ impl Item for Plain {
 
     #[inline(always)]
     fn full(self) -> Record {
-        Record::new(self.at, self.device, self.op, self.offset, self.bytes)
+        let mut record = Record::new(self.at, self.device, self.op, self.offset, self.bytes);
+        record.flags.sync = self.op == Op::Flush;
+        record
     }
 }
 
@@ -129,7 +131,7 @@ impl Settle for Record {
 }
 
 impl Record {
-    /// A record without optional fields.
+    /// A record without optional fields; a flush is synchronous.
     #[must_use]
     pub const fn new(at: Time, device: DeviceId, op: Op, offset: u64, bytes: u64) -> Self {
         let flags =

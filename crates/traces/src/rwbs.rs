@@ -35,9 +35,13 @@ impl Rwbs {
             b'N' | b'Z' => None,
             _ => return None,
         };
-        let has = |flag: u8| rest.contains(&flag);
-        let (sync, meta, ahead, fua) = (has(b'S'), has(b'M'), has(b'A'), has(b'F'));
-        let flags = Flags { sync, meta, ahead, fua, preflush, direct: false };
+        let mut flags = Flags { preflush, ..Flags::default() };
+        for letter in rest {
+            flags.sync |= *letter == b'S';
+            flags.meta |= *letter == b'M';
+            flags.ahead |= *letter == b'A';
+            flags.fua |= *letter == b'F';
+        }
         Some(Self { op, flags, own_flush: op == Some(Op::Flush) })
     }
 

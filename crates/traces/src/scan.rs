@@ -34,11 +34,12 @@ pub(crate) struct FieldError {
     pub(crate) at: u32,
 }
 
-/// A position in a line.
+/// A position in a line, or in a text that begins with it: no function but [`line_end`](Self::line_end) goes beyond the end of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    line: &'a [u8],
-    at: usize,
+    rest: &'a [u8],
+    /// Bytes of the text.
+    length: usize,
 }
 
 /// The first bytes of a text, to be compared with another one in one step; the default: none.
@@ -58,51 +59,66 @@ const fn is_blank(byte: u8) -> bool {
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(line: &'a [u8]) -> Self {
-        Self { line, at: 0 }
+    pub(crate) const fn new(text: &'a [u8]) -> Self {
+        Self { rest: text, length: text.len() }
     }
 
     // By value, as all functions that are not inlined: a cursor whose address is taken is kept in memory, not in registers.
     #[inline]
     pub(crate) fn bad(self, field: &'static str, expected: &'static str) -> FieldError {
-        FieldError { field, expected: Expected::Text(expected), at: self.at as u32 }
-    }
-
-    pub(crate) fn peek(&self) -> Option<u8> {
-        self.line.get(self.at).copied()
+        FieldError { field, expected: Expected::Text(expected), at: self.position() as u32 }
     }
 
     #[inline(always)]
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        &self.line[self.at..]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
     }
 
+    #[inline(always)]
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Bytes consumed.
+    #[inline(always)]
+    pub(crate) const fn position(&self) -> usize {
+        self.length - self.rest.len()
+    }
+
+    #[inline(always)]
     pub(crate) fn advance(&mut self, bytes: usize) {
-        self.at = (self.at + bytes).min(self.line.len());
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn blanks(&mut self) {
-        while self.peek().is_some_and(is_blank) {
-            self.at += 1;
+        if let [b' ' | b'\t', rest @ ..] = self.rest {
+            self.rest = rest;
+            if self.peek().is_some_and(is_blank) {
+                self.rest = behind_blanks(self.rest);
+            }
         }
     }
 
     /// Consumes `byte` if it is next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
+        match self.rest {
+            [first, rest @ ..] if *first == byte => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Consumes a comma and surrounding blanks.
     #[inline(always)]
     pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), FieldError> {
-        if let [b',', next, ..] = self.rest()
-            && *next > b' '
+        if let [b',', rest @ ..] = self.rest
+            && rest.first().is_some_and(|next| *next > b' ')
         {
-            self.at += 1;
+            self.rest = rest;
             return Ok(());
         }
         *self = self.comma_and_blanks(field)?;
@@ -122,49 +138,49 @@ impl<'a> Cursor<'a> {
     /// A whole number: the longest run of digits.
     #[inline(always)]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
-        let from = self.at;
-        let mut value = 0_u64;
-        // The value of each digit; other bytes become greater than 9, and their highest bit is set in `others`.
-        let (values, others) = loop {
-            let values = self.eight() ^ (ONES * u64::from(b'0'));
-            let others = (values | values.wrapping_add(ONES * 0x76)) & (ONES * 0x80);
-            if others != 0 {
-                break (values, others);
+        if let Some((eight, behind)) = self.rest.split_first_chunk() {
+            let first = Digits::of(eight);
+            if first.are_fewer_than_eight() {
+                if first.count() > 0 {
+                    self.rest = &self.rest[first.count()..];
+                    return Ok(first.value());
+                }
+            } else if let Some((eight, last)) = behind.split_first_chunk() {
+                let second = Digits::of(eight);
+                if second.are_fewer_than_eight() {
+                    self.rest = &behind[second.count()..];
+                    return Ok(first.followed_by(second));
+                }
+                if let Some(eight) = last.first_chunk() {
+                    let third = Digits::of(eight);
+                    if third.count() <= 3 {
+                        self.rest = &last[third.count()..];
+                        let sixteen = sum(first.values) * POWERS_OF_TEN[8] + sum(second.values);
+                        return Ok(sixteen * POWERS_OF_TEN[third.count()] + third.value());
+                    }
+                }
             }
-            value = value.wrapping_mul(100_000_000).wrapping_add(sum(values));
-            self.at += 8;
-        };
-        let digits = others.trailing_zeros() as usize / 8;
-        if digits > 0 {
-            self.at += digits;
-            // The last digit into the highest byte.
-            let last = sum(values << (u64::BITS as usize - 8 * digits));
-            value = value.wrapping_mul(POWERS_OF_TEN[digits]).wrapping_add(last);
         }
-        match self.at - from {
-            1..=19 => Ok(value),
-            digits => hard_number(self.line, from, digits, field),
-        }
+        let value;
+        (*self, value) = self.hard_number(field)?;
+        Ok(value)
     }
 
-    /// The next eight bytes, the first one lowest; zeros behind the end.
-    #[inline(always)]
-    fn eight(self) -> u64 {
-        let rest = self.rest();
-        match (rest.first_chunk::<8>(), self.line.last_chunk::<8>()) {
-            (Some(eight), _) => u64::from_le_bytes(*eight),
-            // The end of the line, without the bytes before `rest`.
-            (None, Some(last)) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
-            (None, _) => {
-                let mut eight = [0; 8];
-                eight[..rest.len()].copy_from_slice(rest);
-                u64::from_le_bytes(eight)
-            }
+    /// A number near the end of the text, or without digits, or with so many that it may not fit.
+    #[inline(never)]
+    fn hard_number(mut self, field: &'static str) -> Result<(Self, u64), FieldError> {
+        let (bad, mut number) = (self.bad(field, "a whole number below 2^64"), None);
+        while let [digit @ b'0'..=b'9', rest @ ..] = self.rest {
+            let next = number.unwrap_or(0_u64).checked_mul(10);
+            let next = next.and_then(|tens| tens.checked_add(u64::from(digit - b'0')));
+            number = Some(next.ok_or(bad)?);
+            self.rest = rest;
         }
+        Ok((self, number.ok_or(bad)?))
     }
 
     /// As [`number`](Self::number), below 2^32.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number32(&mut self, field: &'static str) -> Result<u32, FieldError> {
         let from = *self;
         let value = self.number(field)?;
@@ -172,21 +188,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// A hexadecimal number, with or without `0x`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hex(&mut self, field: &'static str) -> Result<u64, FieldError> {
-        if self.rest().starts_with(b"0x") || self.rest().starts_with(b"0X") {
-            self.at += 2;
+        if let [b'0', b'x' | b'X', rest @ ..] = self.rest {
+            self.rest = rest;
         }
-        let from = self.at;
+        let from = *self;
         let mut value = 0_u64;
-        while let Some(digit) = self.peek().and_then(|byte| (byte as char).to_digit(16)) {
+        while let [byte, rest @ ..] = self.rest
+            && let Some(digit) = (*byte as char).to_digit(16)
+        {
             value = value << 4 | u64::from(digit);
-            self.at += 1;
+            self.rest = rest;
         }
-        if matches!(self.at - from, 1..=16) {
+        if matches!(from.rest.len() - self.rest.len(), 1..=16) {
             return Ok(value);
         }
-        self.at = from;
+        *self = from;
         Err(self.bad(field, "a hexadecimal number"))
     }
 
@@ -195,44 +213,71 @@ impl<'a> Cursor<'a> {
     pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, FieldError> {
         let from = *self;
         let whole = self.number(field)?;
-        let fraction = if self.eat(b'.') {
-            let (fraction, digits) = fraction(self.rest(), scale);
-            self.at += digits;
-            fraction
-        } else {
-            0
-        };
+        let fraction = if self.eat(b'.') { self.fraction(scale) } else { 0 };
         let value = whole.checked_mul(scale).and_then(|value| value.checked_add(fraction));
         value.ok_or_else(|| from.bad(field, "a time within 584 years"))
     }
 
-    /// The bytes up to the next blank, `stop`, or the end. May be empty.
-    #[inline]
-    pub(crate) fn word_until(&mut self, stop: u8) -> &'a [u8] {
-        let from = self.at;
-        while self.peek().is_some_and(|byte| !is_blank(byte) && byte != stop) {
-            self.at += 1;
+    /// The digits of a fraction, those beyond the ninth ignored, times `scale`.
+    #[inline(always)]
+    fn fraction(&mut self, scale: u64) -> u64 {
+        let billionths = match self.rest.first_chunk().map(Digits::of) {
+            Some(digits) if digits.are_fewer_than_eight() => {
+                self.rest = &self.rest[digits.count()..];
+                digits.value() * POWERS_OF_TEN[9 - digits.count()]
+            }
+            _ => {
+                let (billionths, digits) = long_fraction(self.rest);
+                self.advance(digits);
+                billionths
+            }
+        };
+        if scale == POWERS_OF_TEN[9] {
+            billionths
+        } else {
+            (billionths * scale + POWERS_OF_TEN[9] / 2) / POWERS_OF_TEN[9]
         }
-        &self.line[from..self.at]
+    }
+
+    /// The bytes up to the next blank, `stop`, or the end. May be empty.
+    #[inline(always)]
+    pub(crate) fn word_until(&mut self, stop: u8) -> &'a [u8] {
+        let ends = |byte: &u8| is_blank(*byte) || *byte == stop || *byte == b'\n';
+        let (word, rest) = self.rest.split_at(self.rest.iter().position(ends).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        word
     }
 
     /// The bytes up to the next blank or the end. May be empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(&mut self) -> &'a [u8] {
         self.word_until(b' ')
+    }
+
+    /// The bytes up to the end of the line.
+    #[inline(always)]
+    pub(crate) fn line(&mut self) -> &'a [u8] {
+        let Some(end) = memchr::memchr(b'\n', self.rest) else { return std::mem::take(&mut self.rest) };
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     /// Consumes the end of a line, which follows.
     #[inline(always)]
     pub(crate) fn line_end(&mut self, field: &'static str) -> Result<(), FieldError> {
-        if self.eat(b'\n') { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
+        match self.rest {
+            [b'\n', rest @ ..] | [b'\r', b'\n', rest @ ..] => self.rest = rest,
+            _ => return Err(self.bad(field, "the end of the line")),
+        }
+        Ok(())
     }
 
     /// The bytes up to a position behind this one; none if there are more than 15, or if fewer than 16 follow.
     #[inline]
-    pub(crate) fn prefix(self, to: usize) -> Prefix {
-        let length = to - self.at;
-        let (Some(bytes), 1..=15) = (self.rest().first_chunk::<16>(), length) else {
+    pub(crate) fn prefix(self, to: &Self) -> Prefix {
+        let length = self.rest.len() - to.rest.len();
+        let (Some(bytes), 1..=15) = (self.rest.first_chunk::<16>(), length) else {
             return Prefix::default();
         };
         let mask = (1 << (8 * length)) - 1;
@@ -242,24 +287,96 @@ impl<'a> Cursor<'a> {
     /// Consumes these bytes if they are next, and not none.
     #[inline(always)]
     pub(crate) fn skip(&mut self, prefix: &Prefix) -> bool {
-        let Some(bytes) = self.rest().first_chunk::<16>() else { return false };
+        let Some(bytes) = self.rest.first_chunk::<16>() else { return false };
         if prefix.length == 0 || u128::from_le_bytes(*bytes) & prefix.mask != prefix.bytes {
             return false;
         }
-        self.at += prefix.length as usize;
+        self.rest = &self.rest[prefix.length.min(15) as usize..];
         true
     }
 
-    /// Bytes consumed.
-    pub(crate) const fn position(&self) -> usize {
-        self.at
-    }
-
     /// Checks that only blanks follow.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end(&mut self, field: &'static str) -> Result<(), FieldError> {
         self.blanks();
-        if self.at == self.line.len() { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
+    }
+}
+
+// These functions return what fits into registers: to read a cursor from memory that was just written waits for the store.
+
+/// A text without the blanks at its beginning.
+#[inline(never)]
+fn behind_blanks(mut text: &[u8]) -> &[u8] {
+    while let Some((eight, rest)) = text.split_first_chunk() {
+        let others = u64::from_le_bytes(*eight) ^ (ONES * u64::from(b' '));
+        if others != 0 {
+            text = &text[others.trailing_zeros() as usize / 8..];
+            break;
+        }
+        text = rest;
+    }
+    while let [b' ' | b'\t', rest @ ..] = text {
+        text = rest;
+    }
+    text
+}
+
+/// The billionths of a fraction of eight digits or more, or near the end of the text, and the number of its digits.
+#[inline(never)]
+fn long_fraction(text: &[u8]) -> (u64, usize) {
+    let (mut value, mut digits) = (0, 0);
+    if let Some(eight) = text.first_chunk().map(Digits::of)
+        && !eight.are_fewer_than_eight()
+    {
+        (value, digits) = (sum(eight.values), 8);
+    }
+    while let Some(digit @ b'0'..=b'9') = text.get(digits) {
+        if digits < 9 {
+            value = value * 10 + u64::from(digit - b'0');
+        }
+        digits += 1;
+    }
+    (value * POWERS_OF_TEN[9 - digits.min(9)], digits)
+}
+
+/// The digits with which eight bytes begin.
+#[derive(Clone, Copy)]
+struct Digits {
+    /// The value of each digit; other bytes become greater than 9.
+    values: u64,
+    /// The highest bit of each other byte.
+    others: u64,
+}
+
+impl Digits {
+    #[inline(always)]
+    const fn of(eight: &[u8; 8]) -> Self {
+        let values = u64::from_le_bytes(*eight) ^ (ONES * b'0' as u64);
+        Self { values, others: (values | values.wrapping_add(ONES * 0x76)) & (ONES * 0x80) }
+    }
+
+    #[inline(always)]
+    const fn are_fewer_than_eight(self) -> bool {
+        self.others != 0
+    }
+
+    #[inline(always)]
+    const fn count(self) -> usize {
+        self.others.trailing_zeros() as usize / 8
+    }
+
+    /// The number of fewer than eight digits.
+    #[inline(always)]
+    const fn value(self) -> u64 {
+        // The last digit into the highest byte; two shifts, because one of 64 bits is not valid.
+        sum((self.values << 8) << (self.others.trailing_zeros() ^ 63))
+    }
+
+    /// The number of these eight digits and of fewer than eight.
+    #[inline(always)]
+    const fn followed_by(self, last: Self) -> u64 {
+        sum(self.values) * POWERS_OF_TEN[last.count()] + last.value()
     }
 }
 
@@ -271,35 +388,23 @@ const fn sum(values: u64) -> u64 {
     (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
-/// A number without digits, or with so many that it may not fit.
-#[cold]
-fn hard_number(line: &[u8], from: usize, digits: usize, field: &'static str) -> Result<u64, FieldError> {
-    let number = std::str::from_utf8(&line[from..from + digits]).ok().and_then(|text| text.parse().ok());
-    let expected = "a whole number below 2^64";
-    number.ok_or(FieldError { field, expected: Expected::Text(expected), at: from as u32 })
-}
-
-/// The digits of a fraction, those beyond the ninth ignored: their value times `scale`, and their number.
-fn fraction(text: &[u8], scale: u64) -> (u64, usize) {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let read = digits.min(9);
-    let value = text[..read].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
-    let divisor = POWERS_OF_TEN[read];
-    (if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }, digits)
-}
-
 #[inline(always)]
 const fn read_unless(is_write: bool) -> Op {
     if is_write { Op::Write } else { Op::Read }
 }
+
+const READ: u64 = u64::from_le_bytes(*b"read,\0\0\0");
+const WRITE: u64 = u64::from_le_bytes(*b"write,\0\0");
 
 /// Fields of several formats.
 impl Cursor<'_> {
     /// 0 or 1; `read` is the number of a read.
     #[inline(always)]
     pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, FieldError> {
-        if let [digit @ (b'0' | b'1'), b',', ..] = *self.rest() {
-            self.at += 1;
+        if let [digit @ (b'0' | b'1'), rest @ ..] = self.rest
+            && rest.first().is_some_and(|next| *next < b'0')
+        {
+            self.rest = rest;
             return Ok(read_unless(u64::from(digit - b'0') != read));
         }
         let from = *self;
@@ -313,11 +418,21 @@ impl Cursor<'_> {
     #[inline(always)]
     pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, FieldError> {
         // Which letter it is, is a comparison and not a branch: reads and writes alternate, so that a branch is often mispredicted.
-        if let [letter, b',', ..] = *self.rest()
+        if let [letter, rest @ ..] = self.rest
+            && rest.first() == Some(&b',')
             && matches!(letter | 0x20, b'r' | b'w')
         {
-            self.at += 1;
+            self.rest = rest;
             return Ok(read_unless(letter | 0x20 == b'w'));
+        }
+        if let Some(eight) = self.rest.first_chunk() {
+            // In lower case; no other byte becomes a letter by it.
+            let word = u64::from_le_bytes(*eight) | (ONES * 0x20);
+            let is_write = word & 0xffff_ffff_ffff == WRITE;
+            if is_write || word & 0xff_ffff_ffff == READ {
+                self.advance(4 + usize::from(is_write));
+                return Ok(read_unless(is_write));
+            }
         }
         let op;
         (*self, op) = self.read_or_write_word(field)?;
@@ -345,6 +460,7 @@ impl Cursor<'_> {
     }
 
     /// `major,minor`.
+    #[inline(always)]
     pub(crate) fn device(&mut self) -> Result<Key<'static>, FieldError> {
         let major = self.number32("device")?;
         if !self.eat(b',') {
@@ -354,6 +470,7 @@ impl Cursor<'_> {
         Ok(Key::Pair(major, self.number32("device")?))
     }
 
+    #[inline(always)]
     pub(crate) fn rwbs(&mut self) -> Result<Rwbs, FieldError> {
         let from = *self;
         Rwbs::parse(self.word()).ok_or_else(|| from.bad("RWBS", "letters such as R, WS or FWFSM"))
@@ -416,14 +533,23 @@ mod tests {
     #[test]
     fn a_prefix_is_consumed_only_if_it_is_next() {
         let text = b"1538323200,29310728,128,1,1869\n";
+        let after = |text, bytes| {
+            let mut cursor = Cursor::new(text);
+            cursor.advance(bytes);
+            cursor
+        };
         let mut cursor = Cursor::new(text);
-        let prefix = cursor.prefix(11);
+        let prefix = cursor.prefix(&after(text, 11));
         assert!(cursor.skip(&prefix) && cursor.position() == 11);
         assert!(!cursor.skip(&prefix) && cursor.position() == 11);
         assert!(!Cursor::new(b"1538323201,29310728,128,1,1869\n").skip(&prefix));
         assert!(!Cursor::new(b"1538323200,2931").skip(&prefix), "too short to be compared");
-        for none in [Prefix::default(), cursor.prefix(11), cursor.prefix(30), Cursor::new(b"1,2\n").prefix(2)]
-        {
+        for none in [
+            Prefix::default(),
+            cursor.prefix(&cursor),
+            Cursor::new(text).prefix(&after(text, 30)),
+            Cursor::new(b"1,2\n").prefix(&after(b"1,2\n", 2)),
+        ] {
             assert!(!Cursor::new(text).skip(&none));
         }
     }

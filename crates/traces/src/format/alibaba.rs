@@ -19,8 +19,7 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::line_format::{End, RecordLine};
-use crate::lines::Lines;
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_read_or_write, is_whole};
@@ -53,9 +52,16 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
     Lines::new(input, Alibaba { scale })
 }
 
-impl RecordLine for Alibaba {
+impl LineFormat for Alibaba {
+    type Item = Plain;
+
     #[inline(always)]
-    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError> {
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         let device = cursor.number("device_id")?;
         cursor.comma("device_id")?;
         let op = cursor.read_or_write("opcode")?;
@@ -67,7 +73,7 @@ impl RecordLine for Alibaba {
         let at = Time::from_nanos(cursor.decimal("timestamp", self.scale)?);
         end(cursor, "timestamp")?;
         let device = context.device(Key::Number(device))?;
-        Ok(Plain { at, offset, bytes, device, op })
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 

@@ -21,7 +21,7 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::events::{Event, EventKind, Selection, Survey};
 use crate::input::{BUFFER_BYTES, Input};
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::rwbs::Rwbs;
@@ -61,7 +61,8 @@ fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
 
 /// Whether a line has blkparse's form.
 fn looks_like(line: &[u8]) -> bool {
-    head(&mut Cursor::new(line), 1).is_ok_and(|head| head.action.len() <= 2 && head.has_fraction)
+    let head = head(&mut Cursor::new(line), 1);
+    head.is_ok_and(|mut head| head.action.len() <= 2 && head.time.word().contains(&b'.'))
 }
 
 fn kind(action: &[u8]) -> Option<EventKind> {
@@ -74,11 +75,12 @@ fn kind(action: &[u8]) -> Option<EventKind> {
 struct Head<'a> {
     device: crate::devices::Key<'static>,
     at: u64,
-    has_fraction: bool,
+    time: Cursor<'a>,
     pid: u32,
     action: &'a [u8],
 }
 
+#[inline(always)]
 fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, FieldError> {
     cursor.blanks();
     let device = cursor.device()?;
@@ -87,7 +89,7 @@ fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, FieldError>
     cursor.blanks();
     cursor.number("sequence")?;
     cursor.blanks();
-    let has_fraction = cursor.clone().word().contains(&b'.');
+    let time = *cursor;
     let at = cursor.decimal("time", scale)?;
     cursor.blanks();
     let pid = cursor.number32("pid")?;
@@ -97,26 +99,34 @@ fn head<'a>(cursor: &mut Cursor<'a>, scale: u64) -> Result<Head<'a>, FieldError>
         return Err(cursor.bad("action", "an action (Q, I, D, C, ...)"));
     }
     cursor.blanks();
-    Ok(Head { device, at, has_fraction, pid, action })
+    Ok(Head { device, at, time, pid, action })
 }
 
 impl LineFormat for Blkparse {
     type Item = Event;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, FieldError> {
-        let mut cursor = Cursor::new(line);
-        let head = head(&mut cursor, self.scale)?;
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Event>, FieldError> {
+        let head = head(cursor, self.scale)?;
         let Some(kind) = kind(head.action).filter(|&kind| self.selection.wants(kind)) else {
-            return Ok(None);
+            cursor.line();
+            return end(cursor, "action").map(|()| None);
         };
         let rwbs = cursor.rwbs()?;
         cursor.blanks();
-        let (sector, sectors) = extent(&mut cursor)?;
-        let rest = cursor.rest().trim_ascii_end();
+        let (sector, sectors) = extent(cursor)?;
+        let before_comm = *cursor;
+        let rest = cursor.line().trim_ascii_end();
         let open = memchr::memchr(b'[', rest);
         let (Some(open), true) = (open, rest.ends_with(b"]")) else {
-            return Err(cursor.bad("comm", "a process or an error in brackets"));
+            return Err(before_comm.bad("comm", "a process or an error in brackets"));
         };
+        end(cursor, "comm")?;
         let comm = &rest[open + 1..rest.len() - 1];
         let comm = if UNNAMED.contains(&comm) { b"" } else { comm };
         let process = match kind {
@@ -136,6 +146,7 @@ impl LineFormat for Blkparse {
 }
 
 /// `sector + sectors`, `sector`, or nothing.
+#[inline(always)]
 fn extent(cursor: &mut Cursor<'_>) -> Result<(u64, u64), FieldError> {
     if matches!(cursor.peek(), Some(b'[' | b'(')) {
         return Ok((0, 0));

@@ -20,7 +20,7 @@ use super::{Signature, Spec};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::input::{BUFFER_BYTES, Input};
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_hex, is_whole};
@@ -65,8 +65,12 @@ impl LineFormat for CloudPhysics {
     type Item = Plain;
 
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Plain>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         cursor.number("version")?;
         cursor.comma("version")?;
         let at = Time::from_nanos(cursor.decimal("time", self.scale)?);
@@ -76,7 +80,7 @@ impl LineFormat for CloudPhysics {
         let bytes = cursor.number("size")?;
         cursor.comma("size")?;
         let offset = cursor.blocks("lbn", SECTOR_BYTES)?;
-        cursor.end("lbn")?;
+        end(cursor, "lbn")?;
         let Some(op) = op else {
             context.skips.add(Oddity::OtherCommand, 1, context.place);
             return Ok(None);

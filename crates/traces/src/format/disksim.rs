@@ -19,9 +19,9 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_decimal, is_hex, is_whole};
 use crate::write::{Device, Field, Holds, Rows, Writes};
 
@@ -56,23 +56,28 @@ fn reader(input: Input, context: &mut Context) -> Lines<DiskSim> {
 }
 
 impl LineFormat for DiskSim {
-    type Item = Record;
+    type Item = Plain;
 
-    #[inline]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         cursor.blanks();
         let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);
         cursor.blanks();
-        let device = context.device(Key::Number(cursor.number("devno")?))?;
+        let device = cursor.number("devno")?;
         cursor.blanks();
         let offset = cursor.blocks("blkno", self.block_bytes)?;
         cursor.blanks();
         let bytes = cursor.blocks("bcount", self.block_bytes)?;
         cursor.blanks();
         let op = if cursor.hex("flags")? & 1 == 1 { Op::Read } else { Op::Write };
-        cursor.end("flags")?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        end(cursor, "flags")?;
+        let device = context.device(Key::Number(device))?;
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 

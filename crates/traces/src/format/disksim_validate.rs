@@ -21,7 +21,7 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal};
@@ -56,10 +56,17 @@ fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
 
 impl LineFormat for Validate {
     type Item = Record;
-    const IS_STATELESS: bool = false;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Record>, FieldError> {
         cursor.blanks();
         let op = cursor.read_or_write("read or write")?;
         cursor.blanks();
@@ -74,7 +81,7 @@ impl LineFormat for Validate {
         let service = cursor.decimal("service time", self.scale)?;
         cursor.blanks();
         let gap = cursor.decimal("gap", self.scale)?;
-        cursor.end("gap")?;
+        end(cursor, "gap")?;
         let device = context.device(Key::Number(0))?;
         let mut record = Record::new(Time::from_nanos(self.now), device, op, offset, bytes);
         let completed = self.now.checked_add(service);

@@ -21,7 +21,7 @@ use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError};
@@ -71,9 +71,15 @@ fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Dwell>, Error
 impl LineFormat for Dwell {
     type Item = Record;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        if line.starts_with(b"#") {
-            if let Some(rest) = line.strip_prefix(PROCESS.as_bytes()) {
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Record>, FieldError> {
+        if cursor.peek() == Some(b'#') {
+            if let Some(rest) = cursor.line().strip_prefix(PROCESS.as_bytes()) {
                 let mut cursor = Cursor::new(rest);
                 // A comment may begin with the same words.
                 if let Ok(pid) = cursor.number32("pid") {
@@ -81,12 +87,11 @@ impl LineFormat for Dwell {
                     context.process(pid, cursor.rest().trim_ascii_end());
                 }
             }
-            return Ok(None);
+            return end(cursor, "comment").map(|()| None);
         }
-        let mut cursor = Cursor::new(line);
         let at = cursor.decimal("at", self.scale)?;
         cursor.blanks();
-        let response = or_dash(&mut cursor, |cursor| cursor.decimal("response", self.scale))?;
+        let response = or_dash(cursor, |cursor| cursor.decimal("response", self.scale))?;
         cursor.blanks();
         let device = context.device(device_key(cursor.word()))?;
         cursor.blanks();
@@ -97,9 +102,9 @@ impl LineFormat for Dwell {
         cursor.blanks();
         let bytes = cursor.number("length")?;
         cursor.blanks();
-        let priority = or_dash(&mut cursor, priority)?;
+        let priority = or_dash(cursor, priority)?;
         cursor.blanks();
-        let pid = or_dash(&mut cursor, |cursor| cursor.number32("pid"))?;
+        let pid = or_dash(cursor, |cursor| cursor.number32("pid"))?;
         cursor.blanks();
         let is_flush = bytes == 0 && (rwbs.flags.preflush || op == Op::Flush);
         let op = if is_flush { Op::Flush } else { op };
@@ -108,11 +113,14 @@ impl LineFormat for Dwell {
         record.flags.preflush &= !is_flush;
         record.priority = priority;
         record.completed = response.and_then(|response| at.checked_add(response)).map(Time::from_nanos);
-        record.process = pid.and_then(|pid| context.process(pid, cursor.rest().trim_ascii_end()));
+        let name = cursor.line().trim_ascii_end();
+        end(cursor, "name")?;
+        record.process = pid.and_then(|pid| context.process(pid, name));
         Ok(Some(record))
     }
 }
 
+#[inline(always)]
 fn or_dash<'a, T>(
     cursor: &mut Cursor<'a>,
     read: impl FnOnce(&mut Cursor<'a>) -> Result<T, FieldError>,
@@ -122,24 +130,32 @@ fn or_dash<'a, T>(
 
 /// A device's name as written, as the key of a pair of numbers, a number or a name.
 pub(crate) fn device_key(word: &[u8]) -> Key<'_> {
-    let mut pair = Cursor::new(word);
-    let number =
-        Cursor::new(word).number("device").ok().filter(|number| number.to_string().as_bytes() == word);
-    match (pair.device().ok().filter(|_| pair.rest().is_empty()), number) {
-        (Some(Key::Pair(major, minor)), _) => Key::Pair(major, minor),
-        (_, Some(number)) => Key::Number(number),
+    let mut number = Cursor::new(word);
+    match (number.number("device"), number.rest()) {
+        // As it is written, without zeros before.
+        (Ok(number), []) if word.len() == 1 || !word.starts_with(b"0") => Key::Number(number),
+        (Ok(_), [b',', ..]) => {
+            let mut pair = Cursor::new(word);
+            pair.device().ok().filter(|_| pair.rest().is_empty()).unwrap_or(Key::Name(word))
+        }
         _ => Key::Name(word),
     }
 }
 
+#[inline(always)]
 fn priority(cursor: &mut Cursor<'_>) -> Result<Priority, FieldError> {
     let from = *cursor;
-    let bad = || from.bad("priority", "rt, be or idle and a level from 0 to 7");
-    let word = cursor.word();
-    let (class, level) = word.split_at(word.len().saturating_sub(1));
-    let class = CLASSES.iter().find(|(_, name)| name.as_bytes() == class).ok_or_else(bad)?.0;
-    let level = level.first().map(|digit| digit.wrapping_sub(b'0')).filter(|&level| level <= 7);
-    Ok(Priority { class, level: level.ok_or_else(bad)? })
+    let (class, level) = match cursor.word() {
+        [b'b', b'e', level] => (PriorityClass::BestEffort, level),
+        [b'r', b't', level] => (PriorityClass::RealTime, level),
+        [b'i', b'd', b'l', b'e', level] => (PriorityClass::Idle, level),
+        _ => (PriorityClass::Idle, &0),
+    };
+    let level = level.wrapping_sub(b'0');
+    if level > 7 {
+        return Err(from.bad("priority", "rt, be or idle and a level from 0 to 7"));
+    }
+    Ok(Priority { class, level })
 }
 
 /// Names of the priority classes.

@@ -21,9 +21,9 @@ use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::Plain;
 use crate::scan::{Cursor, FieldError};
 use crate::write::FioWriter;
 
@@ -48,7 +48,6 @@ pub(crate) struct Fio {
     scale: u64,
     /// Version 2: the sum of the waits.
     waited: u64,
-    title_seen: bool,
 }
 
 /// The version of a title line.
@@ -67,28 +66,35 @@ fn looks_like(head: &[u8]) -> bool {
 
 fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fio>, Error> {
     let head = input.peek(64);
-    let Some(version) = head.split(|&byte| byte == b'\n').next().and_then(title) else {
+    let first = head.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+    let Some(version) = title(first) else {
         let problem = "the first line is neither 'fio version 2 iolog' nor 'fio version 3 iolog'";
         return Err(context.error(ErrorKind::Format, problem).at(Position::Line(1)));
     };
+    let title_bytes = first.len();
+    input.pass(title_bytes);
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     context.notes.push(match version {
         Version::V2 => "version 2, each wait relative to the one before".to_owned(),
         Version::V3 => "version 3".to_owned(),
     });
-    Ok(Lines::new(input, Fio { version, scale, waited: 0, title_seen: false }))
+    Ok(Lines::after(1, input, Fio { version, scale, waited: 0 }))
 }
 
 impl LineFormat for Fio {
-    type Item = Record;
-    const IS_STATELESS: bool = false;
+    type Item = Plain;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        if !self.title_seen {
-            self.title_seen = true;
-            return Ok(None);
-        }
-        let mut cursor = Cursor::new(line);
+    fn is_stateless(&self) -> bool {
+        self.version == Version::V3
+    }
+
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         cursor.blanks();
         let at = match self.version {
             Version::V2 => self.waited,
@@ -97,40 +103,45 @@ impl LineFormat for Fio {
         cursor.blanks();
         let file = cursor.word();
         cursor.blanks();
-        let before_action = cursor;
+        let before_action = *cursor;
         let action = cursor.word();
         let op = match action {
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"trim" => Op::Discard,
             b"sync" | b"datasync" => Op::Flush,
-            b"wait" => return self.wait(cursor).map(|()| None),
-            b"add" | b"open" | b"close" => return Ok(None),
+            b"wait" => return self.wait(cursor, end).map(|()| None),
+            b"add" | b"open" | b"close" => {
+                cursor.line();
+                return end(cursor, "action").map(|()| None);
+            }
             _ => return Err(before_action.bad("action", "an action (read, write, trim, sync, datasync)")),
         };
-        let (offset, bytes) = if op == Op::Flush { (0, 0) } else { extent(cursor)? };
-        let device = context.device(Key::Name(file))?;
-        let mut record = Record::new(Time::from_nanos(at), device, op, offset, bytes);
-        record.flags.sync = op == Op::Flush;
-        Ok(Some(record))
+        let (mut offset, mut bytes) = (0, 0);
+        if op == Op::Flush {
+            cursor.line();
+        } else {
+            cursor.blanks();
+            offset = cursor.number("offset")?;
+            cursor.blanks();
+            bytes = cursor.number("length")?;
+        }
+        end(cursor, "length")?;
+        let (device, at) = (context.device(Key::Name(file))?, Time::from_nanos(at));
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 
 impl Fio {
-    fn wait(&mut self, mut cursor: Cursor<'_>) -> Result<(), FieldError> {
+    #[inline(never)]
+    fn wait(&mut self, cursor: &mut Cursor<'_>, end: End) -> Result<(), FieldError> {
         cursor.blanks();
         let wait = cursor.decimal("wait", self.scale)?;
         let waited = self.waited.checked_add(wait);
-        self.waited = waited.ok_or_else(|| cursor.bad("wait", "waits that sum up to less than 584 years"))?;
+        let waited = waited.ok_or_else(|| cursor.bad("wait", "waits that sum up to less than 584 years"))?;
+        cursor.line();
+        end(cursor, "wait")?;
+        self.waited = waited;
         Ok(())
     }
-}
-
-fn extent(mut cursor: Cursor<'_>) -> Result<(u64, u64), FieldError> {
-    cursor.blanks();
-    let offset = cursor.number("offset")?;
-    cursor.blanks();
-    let bytes = cursor.number("length")?;
-    cursor.end("length")?;
-    Ok((offset, bytes))
 }

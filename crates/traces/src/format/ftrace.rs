@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::devices::Key;
 use crate::events::{Event, EventKind, Selections, Survey};
 use crate::input::{BUFFER_BYTES, Input};
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::record::Pid;
@@ -86,6 +86,7 @@ struct Found<'a> {
 /// Built once: building a searcher costs more than searching a line.
 static EVENT: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(": block"));
 
+#[inline(always)]
 fn find_event(line: &[u8]) -> Option<Found<'_>> {
     EVENT.find_iter(line).find_map(|at| {
         let rest = &line[at + 2..];
@@ -105,16 +106,29 @@ fn stamp(prefix: &[u8]) -> &[u8] {
 impl LineFormat for Ftrace {
     type Item = Event;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, FieldError> {
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Event>, FieldError> {
+        let mut line_end = *cursor;
+        let line = line_end.line();
+        // Only the text behind this line is left to it.
+        let begin = std::mem::replace(cursor, line_end);
+        end(cursor, "event")?;
         let Some(found) = find_event(line) else { return other_line(line, context).map(|()| None) };
         if !self.selections.wants(found.kind) {
             return Ok(None);
         }
-        let mut time = Cursor::new(line);
-        time.advance(found.prefix.len() - stamp(found.prefix).len());
-        let at = time.decimal("time", self.scale)?;
-        let mut payload = Cursor::new(line);
-        payload.advance(line.len() - found.payload.len());
+        let behind = |bytes: usize| {
+            let mut cursor = begin;
+            cursor.advance(bytes);
+            cursor
+        };
+        let at = behind(found.prefix.len() - stamp(found.prefix).len()).decimal("time", self.scale)?;
+        let payload = behind(line.len() - found.payload.len());
         let payload = parse_payload(payload)?;
         let selection = self.selections.of(payload.device);
         if !selection.wants(found.kind) {
@@ -180,6 +194,7 @@ struct Payload<'a> {
     bracketed: &'a [u8],
 }
 
+#[inline(always)]
 fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
     cursor.blanks();
     let device = cursor.device()?;
@@ -196,13 +211,15 @@ fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
     cursor.blanks();
     let priority = priority(&mut cursor);
     cursor.blanks();
-    let rest = cursor.rest().trim_ascii_end();
+    let before_comm = cursor;
+    let rest = cursor.line().trim_ascii_end();
     let bracketed = rest.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-    let bracketed = bracketed.ok_or_else(|| cursor.bad("comm", "a process or an error in brackets"))?;
+    let bracketed = bracketed.ok_or_else(|| before_comm.bad("comm", "a process or an error in brackets"))?;
     Ok(Payload { device, rwbs, sector, sectors, priority, bracketed })
 }
 
 /// The sector, which follows the number of bytes and the command in parentheses if present.
+#[inline(always)]
 fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
     if cursor.peek() != Some(b'(') {
         let number = cursor.number("sector")?;
@@ -211,7 +228,8 @@ fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
             return Ok(number);
         }
     }
-    let Some(close) = memchr(b')', cursor.rest()) else {
+    let mut line = *cursor;
+    let Some(close) = memchr(b')', line.line()) else {
         return Err(cursor.bad("command", "a command in parentheses"));
     };
     cursor.advance(close + 1);

@@ -18,9 +18,9 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_whole};
 use crate::write::{Device, Field, Holds, Rows, Writes};
 
@@ -49,23 +49,28 @@ fn reader(input: Input, context: &mut Context) -> Lines<MqSim> {
 }
 
 impl LineFormat for MqSim {
-    type Item = Record;
+    type Item = Plain;
 
-    #[inline]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    #[inline(always)]
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         cursor.blanks();
         let at = Time::from_nanos(cursor.decimal("arrival", self.scale)?);
         cursor.blanks();
-        let device = context.device(Key::Number(cursor.number("device")?))?;
+        let device = cursor.number("device")?;
         cursor.blanks();
         let offset = cursor.blocks("lbn", SECTOR_BYTES)?;
         cursor.blanks();
         let bytes = cursor.blocks("sectors", SECTOR_BYTES)?;
         cursor.blanks();
         let op = cursor.read_is("type", 1)?;
-        cursor.end("type")?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        end(cursor, "type")?;
+        let device = context.device(Key::Number(device))?;
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
@@ -63,11 +63,15 @@ impl LineFormat for Msr {
     type Item = Record;
 
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Record>, FieldError> {
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;
-        let name = host_and_disk(&mut cursor)?;
+        let name = host_and_disk(cursor)?;
         let op = cursor.read_or_write("Type")?;
         cursor.comma("Type")?;
         let offset = cursor.number("Offset")?;
@@ -75,7 +79,7 @@ impl LineFormat for Msr {
         let bytes = cursor.number("Size")?;
         cursor.comma("Size")?;
         let response = cursor.decimal("ResponseTime", self.scale)?;
-        cursor.end("ResponseTime")?;
+        end(cursor, "ResponseTime")?;
         let device = context.device(Key::Name(name))?;
         let mut record = Record::new(at, device, op, offset, bytes);
         record.completed = at.as_nanos().checked_add(response).map(Time::from_nanos);
@@ -84,6 +88,7 @@ impl LineFormat for Msr {
 }
 
 /// `Hostname,DiskNumber` as one name, including the comma.
+#[inline(always)]
 fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], FieldError> {
     let rest = cursor.rest();
     if cursor.word_until(b',').is_empty() {

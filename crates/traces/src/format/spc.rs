@@ -20,9 +20,9 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
 use crate::write::{Device, Field, Holds, Rows, Writes, letter};
 
@@ -53,11 +53,15 @@ fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
 }
 
 impl LineFormat for Spc {
-    type Item = Record;
+    type Item = Plain;
 
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
         cursor.blanks();
         let unit = cursor.number("ASU")?;
         cursor.comma("ASU")?;
@@ -69,11 +73,12 @@ impl LineFormat for Spc {
         cursor.comma("Opcode")?;
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.blanks();
-        if cursor.peek() != Some(b',') {
-            cursor.end("Timestamp")?;
+        if cursor.peek() == Some(b',') {
+            cursor.line();
         }
+        end(cursor, "Timestamp")?;
         let device = context.device(Key::Number(unit))?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 

@@ -12,7 +12,6 @@
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.
 
-use std::cell::Cell;
 use std::io::Write;
 
 use elevator::{Op, SECTOR_BYTES, Time};
@@ -21,8 +20,7 @@ use super::{Signature, Spec};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::input::Input;
-use crate::line_format::{End, RecordLine};
-use crate::lines::Lines;
+use crate::lines::{End, LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, Prefix, is_whole};
@@ -48,7 +46,7 @@ fn looks_like(cells: &[&str]) -> bool {
 pub(crate) struct Tencent {
     scale: u64,
     /// Thousands of lines have the same time stamp.
-    latest: Cell<Latest>,
+    latest: Latest,
 }
 
 /// The time stamp of the latest line, with the comma.
@@ -62,19 +60,26 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     let first = unit::column(input.peek(4_096), 0).first().copied();
     let scale = context.settle_unit(TimeUnit::Seconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;
-    spread_seconds(Lines::new(input, Tencent { scale, latest: Cell::default() }), context)
+    spread_seconds(Lines::new(input, Tencent { scale, latest: Latest::default() }), context)
 }
 
-impl RecordLine for Tencent {
+impl LineFormat for Tencent {
+    type Item = Plain;
+
     #[inline(always)]
-    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError> {
-        let at = match self.latest.get() {
+    fn parse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: End,
+    ) -> Result<Option<Plain>, FieldError> {
+        let at = match self.latest {
             Latest { text, at } if cursor.skip(&text) => at,
             _ => {
-                let begin = *cursor;
+                let from = *cursor;
                 let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
                 cursor.comma("Timestamp")?;
-                self.latest.set(Latest { text: begin.prefix(cursor.position()), at });
+                self.latest = Latest { text: from.prefix(cursor), at };
                 at
             }
         };
@@ -87,7 +92,7 @@ impl RecordLine for Tencent {
         let volume = cursor.number("VolumeID")?;
         end(cursor, "VolumeID")?;
         let device = context.device(Key::Number(volume))?;
-        Ok(Plain { at, offset, bytes, device, op })
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 
