@@ -28,6 +28,9 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
+    /// Bytes of the longest name of a tracepoint.
+    pub(crate) const TRACEPOINT_BYTES_MAX: usize = 18;
+
     /// The event of a tracepoint.
     pub(crate) fn from_tracepoint(name: &[u8]) -> Option<Self> {
         match name {
@@ -79,11 +82,21 @@ impl Settle for Event {
 /// A source of events.
 pub(crate) trait EventSource {
     fn next_event(&mut self, context: &mut Context) -> Result<Option<Event>, Error>;
+
+    /// The next event, if it is there already and neither a device nor a name changes before it.
+    fn ready_event(&mut self, _context: &mut Context) -> Option<Event> {
+        None
+    }
 }
 
 impl<F: LineFormat<Item: Item<Full = Event>>> EventSource for Lines<F> {
     fn next_event(&mut self, context: &mut Context) -> Result<Option<Event>, Error> {
         self.next_item(context)
+    }
+
+    #[inline]
+    fn ready_event(&mut self, context: &mut Context) -> Option<Event> {
+        self.ready_item(context)
     }
 }
 

@@ -21,6 +21,7 @@ pub struct Rwbs {
 impl Rwbs {
     /// Parses the letters; `None` if they are invalid.
     #[must_use]
+    #[inline]
     pub fn parse(letters: &[u8]) -> Option<Self> {
         let preflush = letters.len() > 1 && letters[0] == b'F';
         let rest = &letters[usize::from(preflush)..];

@@ -263,6 +263,12 @@ impl<'a> Cursor<'a> {
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
+    /// The bytes up to a position behind this one.
+    #[inline(always)]
+    pub(crate) fn until(self, to: &Self) -> &'a [u8] {
+        &self.rest[..self.rest.len() - to.rest.len()]
+    }
+
     /// Consumes the end of a line, which follows.
     #[inline(always)]
     pub(crate) fn line_end(&mut self, field: &'static str) -> Result<(), FieldError> {
@@ -276,7 +282,7 @@ impl<'a> Cursor<'a> {
     /// The bytes up to a position behind this one; none if there are more than 15, or if fewer than 16 follow.
     #[inline]
     pub(crate) fn prefix(self, to: &Self) -> Prefix {
-        let length = self.rest.len() - to.rest.len();
+        let length = self.until(to).len();
         let (Some(bytes), 1..=15) = (self.rest.first_chunk::<16>(), length) else {
             return Prefix::default();
         };

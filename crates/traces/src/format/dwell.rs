@@ -91,9 +91,15 @@ impl LineFormat for Dwell {
         }
         let at = cursor.decimal("at", self.scale)?;
         cursor.blanks();
-        let response = or_dash(cursor, |cursor| cursor.decimal("response", self.scale))?;
+        let response = if cursor.eat(b'-') { None } else { Some(cursor.decimal("response", self.scale)?) };
         cursor.blanks();
-        let device = context.device(device_key(cursor.word()))?;
+        let device = match pair(*cursor) {
+            Some((behind, pair)) => {
+                *cursor = behind;
+                pair
+            }
+            None => device_key(cursor.word()),
+        };
         cursor.blanks();
         let rwbs = cursor.rwbs()?;
         let op = rwbs.op.ok_or_else(|| cursor.bad("RWBS", "letters of a read, write, discard or flush"))?;
@@ -102,10 +108,13 @@ impl LineFormat for Dwell {
         cursor.blanks();
         let bytes = cursor.number("length")?;
         cursor.blanks();
-        let priority = or_dash(cursor, priority)?;
+        let priority = if cursor.eat(b'-') { None } else { Some(priority(cursor)?) };
         cursor.blanks();
-        let pid = or_dash(cursor, |cursor| cursor.number32("pid"))?;
+        let pid = if cursor.eat(b'-') { None } else { Some(cursor.number32("pid")?) };
         cursor.blanks();
+        let name = cursor.line().trim_ascii_end();
+        end(cursor, "name")?;
+        let device = context.device(device)?;
         let is_flush = bytes == 0 && (rwbs.flags.preflush || op == Op::Flush);
         let op = if is_flush { Op::Flush } else { op };
         let mut record = Record::new(Time::from_nanos(at), device, op, offset, bytes);
@@ -113,19 +122,20 @@ impl LineFormat for Dwell {
         record.flags.preflush &= !is_flush;
         record.priority = priority;
         record.completed = response.and_then(|response| at.checked_add(response)).map(Time::from_nanos);
-        let name = cursor.line().trim_ascii_end();
-        end(cursor, "name")?;
         record.process = pid.and_then(|pid| context.process(pid, name));
         Ok(Some(record))
     }
 }
 
+/// A pair of numbers without blanks, and the cursor behind it.
 #[inline(always)]
-fn or_dash<'a, T>(
-    cursor: &mut Cursor<'a>,
-    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, FieldError>,
-) -> Result<Option<T>, FieldError> {
-    if cursor.eat(b'-') { Ok(None) } else { read(cursor).map(Some) }
+fn pair<'a>(mut cursor: Cursor<'a>) -> Option<(Cursor<'a>, Key<'static>)> {
+    let major = cursor.number32("device").ok()?;
+    if !cursor.eat(b',') {
+        return None;
+    }
+    let minor = cursor.number32("device").ok()?;
+    (cursor.peek() == Some(b' ')).then_some((cursor, Key::Pair(major, minor)))
 }
 
 /// A device's name as written, as the key of a pair of numbers, a number or a name.

@@ -91,7 +91,8 @@ fn find_event(line: &[u8]) -> Option<Found<'_>> {
     EVENT.find_iter(line).find_map(|at| {
         let rest = &line[at + 2..];
         let rest = rest.strip_prefix(b"block:").unwrap_or(rest);
-        let name = &rest[..memchr(b':', rest)?];
+        let length = rest.iter().take(EventKind::TRACEPOINT_BYTES_MAX + 1).position(|&byte| byte == b':')?;
+        let name = &rest[..length];
         let kind = EventKind::from_tracepoint(name)?;
         Some(Found { kind, prefix: &line[..at], payload: &rest[name.len() + 1..] })
     })
@@ -99,7 +100,7 @@ fn find_event(line: &[u8]) -> Option<Found<'_>> {
 
 /// The last word of a prefix.
 fn stamp(prefix: &[u8]) -> &[u8] {
-    let from = memrchr(b' ', prefix).map_or(0, |at| at + 1);
+    let from = prefix.iter().rposition(|&byte| byte == b' ').map_or(0, |at| at + 1);
     &prefix[from..]
 }
 
@@ -116,7 +117,8 @@ impl LineFormat for Ftrace {
         let mut line_end = *cursor;
         let line = line_end.line();
         // Only the text behind this line is left to it.
-        let begin = std::mem::replace(cursor, line_end);
+        let begin = *cursor;
+        *cursor = line_end;
         end(cursor, "event")?;
         let Some(found) = find_event(line) else { return other_line(line, context).map(|()| None) };
         if !self.selections.wants(found.kind) {
@@ -129,7 +131,7 @@ impl LineFormat for Ftrace {
         };
         let at = behind(found.prefix.len() - stamp(found.prefix).len()).decimal("time", self.scale)?;
         let payload = behind(line.len() - found.payload.len());
-        let payload = parse_payload(payload)?;
+        let payload = parse_payload(payload, &line_end)?;
         let selection = self.selections.of(payload.device);
         if !selection.wants(found.kind) {
             return Ok(None);
@@ -195,7 +197,7 @@ struct Payload<'a> {
 }
 
 #[inline(always)]
-fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
+fn parse_payload<'a>(mut cursor: Cursor<'a>, line_end: &Cursor<'a>) -> Result<Payload<'a>, FieldError> {
     cursor.blanks();
     let device = cursor.device()?;
     cursor.blanks();
@@ -211,10 +213,9 @@ fn parse_payload(mut cursor: Cursor<'_>) -> Result<Payload<'_>, FieldError> {
     cursor.blanks();
     let priority = priority(&mut cursor);
     cursor.blanks();
-    let before_comm = cursor;
-    let rest = cursor.line().trim_ascii_end();
+    let rest = cursor.until(line_end).trim_ascii_end();
     let bracketed = rest.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-    let bracketed = bracketed.ok_or_else(|| before_comm.bad("comm", "a process or an error in brackets"))?;
+    let bracketed = bracketed.ok_or_else(|| cursor.bad("comm", "a process or an error in brackets"))?;
     Ok(Payload { device, rwbs, sector, sectors, priority, bracketed })
 }
 
@@ -228,28 +229,37 @@ fn sector_after_command(cursor: &mut Cursor<'_>) -> Result<u64, FieldError> {
             return Ok(number);
         }
     }
-    let mut line = *cursor;
-    let Some(close) = memchr(b')', line.line()) else {
+    let close = cursor.rest().iter().position(|&byte| matches!(byte, b')' | b'\n'));
+    let mut behind = *cursor;
+    behind.advance(close.unwrap_or(0));
+    if !behind.eat(b')') {
         return Err(cursor.bad("command", "a command in parentheses"));
-    };
-    cursor.advance(close + 1);
+    }
+    *cursor = behind;
     cursor.blanks();
     cursor.number("sector")
 }
 
 /// `class,hint,level`, if present.
+#[inline(always)]
 fn priority(cursor: &mut Cursor<'_>) -> Option<Priority> {
     if cursor.peek() == Some(b'[') {
         return None;
     }
-    let word = cursor.word();
-    let mut parts = word.split(|&byte| byte == b',');
-    let class = match parts.next()? {
-        b"rt" => PriorityClass::RealTime,
-        b"be" => PriorityClass::BestEffort,
-        b"idle" => PriorityClass::Idle,
-        _ => return None,
+    let class_of = |name: &[u8]| match name {
+        b"rt" => Some(PriorityClass::RealTime),
+        b"be" => Some(PriorityClass::BestEffort),
+        b"idle" => Some(PriorityClass::Idle),
+        _ => None,
     };
+    let word = cursor.word();
+    if let [class @ .., b',', b'0'..=b'9', b',', level @ b'0'..=b'7'] = word
+        && let Some(class) = class_of(class)
+    {
+        return Some(Priority { class, level: level - b'0' });
+    }
+    let mut parts = word.split(|&byte| byte == b',');
+    let class = class_of(parts.next()?)?;
     let level = parts.nth(1)?;
     let level = u8::try_from(Cursor::new(level).number("level").ok()?).ok().filter(|&level| level <= 7)?;
     Some(Priority { class, level })
