@@ -126,20 +126,42 @@ impl<F: LineFormat> Blocks<F> {
     #[inline]
     pub(crate) fn next(&mut self, number: &mut u64, context: &mut Context) -> Result<Step<F>, Error> {
         loop {
+            if let Some(item) = self.ready(number, context) {
+                return Ok(Step::Item(item));
+            }
             if self.at < self.until {
-                let mut item = self.items[self.at].full();
                 *number += 1;
-                context.place = Position::Line(*number);
                 self.at += 1;
-                if item.settle(&self.workers[self.turn].ids, context.place) {
-                    context.good();
-                    return Ok(Step::Item(item));
-                }
+                context.place = Position::Line(*number);
                 self.too_many(*number, context)?;
             } else if let Some(step) = self.other(number, context)? {
                 return Ok(step);
             }
         }
+    }
+
+    /// The next item, if only lines without an item are before it in the block.
+    #[inline]
+    pub(crate) fn ready(
+        &mut self,
+        number: &mut u64,
+        context: &mut Context,
+    ) -> Option<<F::Item as Item>::Full> {
+        while self.at == self.until {
+            let Some((_, Odd::Nothing(lines))) = self.next_odd else { return None };
+            *number += u64::from(lines);
+            self.advance();
+        }
+        let place = Position::Line(*number + 1);
+        let mut item = self.items[self.at].full();
+        if !item.settle(&self.workers[self.turn].ids, place) {
+            return None;
+        }
+        *number += 1;
+        self.at += 1;
+        context.place = place;
+        context.good();
+        Some(item)
     }
 
     /// The next item into `to`, if it is there already. `to` is written in place: to move a value that was just changed waits until its bytes

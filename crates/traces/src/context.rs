@@ -33,8 +33,8 @@ pub(crate) trait Source {
         Ok(next.is_some())
     }
 
-    /// The next requests into `to`, which is empty: those whose devices and names are known by now. Their positions follow on each other from
-    /// [`Context::place`]. Without requests at the end.
+    /// The next requests into `to`, which is empty: those whose devices and names are known by now. Their positions are
+    /// [`Context::places`], or follow on each other from [`Context::place`] if there are none. Without requests at the end.
     fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
         to.extend(self.next(context)?);
         Ok(())
@@ -47,6 +47,8 @@ pub(crate) struct Context {
     /// The detected format, if none was specified.
     pub(crate) taken_for: Option<Format>,
     pub(crate) place: Position,
+    /// Those of a batch whose positions do not follow on each other.
+    pub(crate) places: Vec<Position>,
     pub(crate) skips: Skips,
     pub(crate) devices: Devices,
     pub(crate) names: Names,
@@ -73,6 +75,7 @@ impl Context {
             options: options.clone(),
             taken_for: None,
             place: Position::Line(0),
+            places: Vec::new(),
             skips: Skips::default(),
             devices: Devices::default(),
             names: Names::default(),

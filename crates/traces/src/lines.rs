@@ -61,12 +61,21 @@ impl<F: LineFormat> Lines<F> {
         self.next_line(context)
     }
 
+    /// The next item of the present block, if only lines without an item are before it.
+    #[inline]
+    pub(crate) fn ready_item(&mut self, context: &mut Context) -> Option<Full<F>> {
+        self.blocks.as_mut()?.ready(&mut self.number, context)
+    }
+
     fn next_line(&mut self, context: &mut Context) -> Result<Option<Full<F>>, Error> {
         while !self.over {
             let line = match self.input.line() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                Err(stop) => return Err(context.stopped(stop)),
+                Err(stop) => {
+                    context.place = Position::Line(self.number);
+                    return Err(context.stopped(stop));
+                }
             };
             let (bytes, unended, cut) = (line.bytes, line.unended, line.cut);
             self.number += 1;

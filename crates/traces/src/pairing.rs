@@ -21,6 +21,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use elevator::{Op, SECTOR_BYTES, Time};
 
+use crate::blocks::BATCH;
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
@@ -421,19 +422,47 @@ fn device_of(key: Key<'static>, context: &mut Context) -> Result<DeviceId, Error
     })
 }
 
+impl<E: EventSource> Paired<E> {
+    fn take_next(&mut self, event: Option<Event>, context: &mut Context) -> Result<(), Error> {
+        match event {
+            Some(event) => self.take_event(&event, context),
+            None => {
+                self.ended = true;
+                Ok(())
+            }
+        }
+    }
+}
+
 impl<E: EventSource> Source for Paired<E> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
         loop {
+            let released = self.release(context);
+            if released.is_some() || self.ended {
+                return Ok(released);
+            }
+            let event = self.events.next_event(context)?;
+            self.take_next(event, context)?;
+        }
+    }
+
+    fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
+        context.places.clear();
+        while to.len() < BATCH {
             if let Some(record) = self.release(context) {
-                return Ok(Some(record));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            match self.events.next_event(context)? {
-                Some(event) => self.take_event(&event, context)?,
-                None => self.ended = true,
+                to.push(record);
+                context.places.push(context.place);
+            } else if self.ended {
+                break;
+            } else if to.is_empty() {
+                let event = self.events.next_event(context)?;
+                self.take_next(event, context)?;
+            } else if let Some(event) = self.events.ready_event(context) {
+                self.take_event(&event, context)?;
+            } else {
+                break;
             }
         }
+        Ok(())
     }
 }

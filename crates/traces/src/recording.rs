@@ -233,14 +233,14 @@ impl Recording {
             let first = self.context.place;
             if self.are_usual(to) {
                 self.count_usual(to);
-                self.context.place = first.after(to.len() as u64 - 1);
+                self.context.place = self.place_in_batch(first, to.len() - 1);
                 return Ok(true);
             }
             let mut kept = 0;
             for index in 0..to.len() {
                 let (record, rest) = to[index..].split_at_mut(1);
                 let record = &mut record[0];
-                self.context.place = first.after(index as u64);
+                self.context.place = self.place_in_batch(first, index);
                 if self.is_chosen(record, rest)?
                     && self.has_sound_extent(record)?
                     && self.set_clock(record)?
@@ -255,6 +255,10 @@ impl Recording {
             to.truncate(kept);
         }
         Ok(true)
+    }
+
+    fn place_in_batch(&self, first: Position, index: usize) -> Position {
+        self.context.places.get(index).copied().unwrap_or_else(|| first.after(index as u64))
     }
 
     /// Whether the records are as most are: every one is kept as it is, but for the origin of time. The checks of the others find nothing in these.
