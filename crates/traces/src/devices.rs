@@ -75,8 +75,8 @@ pub(crate) struct Devices {
     log: Option<Vec<OwnedKey>>,
 }
 
-/// Places of [`Devices::recent`]: some for each of the thousands of volumes of a fleet.
-const RECENT: usize = 8_192;
+/// Places of [`Devices::recent`]: Tencent's volumes, of which thousands alternate, have numbers below it.
+const RECENT: usize = 32_768;
 
 /// Places of [`Devices::recent_pairs`] and [`Devices::recent_names`].
 const RECENT_OTHERS: usize = 64;
