@@ -106,7 +106,7 @@ impl Context {
     }
 
     /// The id of a device; an error beyond [`DEVICES_MAX`](crate::devices::DEVICES_MAX).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, FieldError> {
         self.devices.intern(key, &self.options.device).ok_or(Self::too_many_devices())
     }

@@ -101,7 +101,7 @@ const NO_ID: u32 = u32::MAX;
 
 impl Devices {
     /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         match self.find_recent(key) {
             Some(id) if id != NO_ID => Some(DeviceId(id)),
@@ -109,7 +109,7 @@ impl Devices {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_recent(&self, key: Key<'_>) -> Option<u32> {
         match key {
             Key::Number(number) => {

@@ -295,9 +295,9 @@ impl Recording {
         for record in &mut *records {
             self.context.devices.count(record.device);
             if origin > Span::ZERO {
-                let earlier = |time: Time| Time::from_nanos(time.as_nanos() - origin.as_nanos());
-                record.at = earlier(record.at);
-                record.completed = record.completed.map(earlier);
+                for time in [&mut record.at].into_iter().chain(&mut record.completed) {
+                    *time = Time::from_nanos(time.as_nanos() - origin.as_nanos());
+                }
             }
             self.count_process(record);
         }
