@@ -36,6 +36,19 @@ fn a_malformed_line_is_skipped_and_counted() {
 }
 
 #[test]
+fn a_malformed_line_adds_no_device() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    for (name, text) in [
+        ("a.ascii", "0.5 0 100 8 1\n1.5 7 1x0 8 1\n2.5 0 200 8 1\n"),
+        ("a.mqsim", "5 0 100 8 1\n15 7 1x0 8 1\n25 0 200 8 1\n"),
+        ("a.trace", "# dwell recording 1\n5 - 8,0 R 0 512 - -\n6 - 7,0 R 0 x - -\n7 - 8,0 R 512 512 - -\n"),
+    ] {
+        let (records, recording) = read(name, text.as_bytes(), &all).unwrap();
+        assert_eq!((records.len(), recording.devices().len()), (2, 1), "{name}");
+    }
+}
+
+#[test]
 fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     let text = "128166372003061629,src1,2,Read,7014609920,24576,41286\n";
     assert_eq!(

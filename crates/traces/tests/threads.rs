@@ -185,6 +185,8 @@ fn ends_are_handled_as_by_one_thread() {
     for (format, end) in [
         ("alibaba.csv", "1,R,100"),
         ("alibaba.csv", &long),
+        ("a.blkparse", &long),
+        ("a.ftrace", &long),
         ("alibaba.csv", &hopeless),
         ("a.blkparse", &summary),
         ("a.trace", "# a comment without an end"),
