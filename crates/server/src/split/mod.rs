@@ -524,25 +524,31 @@ impl SplitHost {
         if self.calls.iter().flatten().any(|call| call.stops == Some(stops)) {
             return;
         }
-        // Without room, it is asked the next time. A process that has made no call yet belongs to its parent's agent: any of the account can stop it.
-        let may_stop = |agent: &Agent| agent.is_ready && !agent.has_unsent() && agent.account == account;
-        let agents = || self.agents.iter().enumerate();
-        let agents = || agents().filter_map(|(index, agent)| Some((index, agent.as_ref()?)));
-        let own = agents().find(|(_, agent)| agent.processes.contains(&process));
-        let agent = own.or_else(|| agents().find(|(_, agent)| agent.account == account));
-        let Some((index, _)) = agent.filter(|(_, agent)| may_stop(agent)) else { return };
+        let Some(agent) = self.agent_that_stops(account, process) else { return };
         let system_call = SystemCall { id: self.free_call(), account, kind };
         match self.with_policy(queue, now, |policy| policy.entered(now, &system_call)) {
             Some(Verdict::Hold) => {
-                let (agent, stops_it) = (index, Some(stops));
+                let stops_it = Some(stops);
                 self.hold(Call { agent, number: 0, system_call, since: now, is_held: true, stops: stops_it });
-                self.send(queue, now, index, stops.stop());
+                self.send(queue, now, agent, stops.stop());
             }
             Some(Verdict::Proceed) => {
                 self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
             }
             None => {}
         }
+    }
+
+    /// The agent that can stop a process of an account now. A process that has made no call yet belongs to its parent's agent: any of the account can
+    /// stop it. An agent without room for the message is asked the next time.
+    fn agent_that_stops(&self, account: Account, process: u32) -> Option<usize> {
+        let find = |is_it: &dyn Fn(&Agent) -> bool| {
+            self.agents.iter().position(|agent| agent.as_ref().is_some_and(is_it))
+        };
+        let index = find(&|agent| agent.processes.contains(&process))
+            .or_else(|| find(&|agent| agent.account == account))?;
+        let agent = self.agents[index].as_ref()?;
+        (agent.is_ready && !agent.has_unsent() && agent.account == account).then_some(index)
     }
 
     /// Whether a program of an account waits for an fsync.
