@@ -25,6 +25,46 @@ pub(super) struct Returned {
     pub(super) left: Span,
 }
 
+/// Sectors that become durable, and the time for them in ns.
+#[derive(Clone, Copy)]
+struct Speed {
+    sectors: u64,
+    took: u64,
+}
+
+impl Speed {
+    const fn per_second(sectors: u64) -> Self {
+        Self { sectors, took: NANOS as u64 }
+    }
+
+    fn time_for(self, sectors: u64) -> Span {
+        let takes = u128::from(sectors) * u128::from(self.took) / u128::from(self.sectors.max(1));
+        Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX))
+    }
+
+    fn sectors_in(self, span: Span) -> u64 {
+        let written = u128::from(span.as_nanos()) * u128::from(self.sectors) / u128::from(self.took.max(1));
+        u64::try_from(written).unwrap_or(u64::MAX)
+    }
+}
+
+/// Completed sectors that may still have been in the device's cache at a time: those accepted minus those that it can have written since.
+#[derive(Clone, Copy, Default)]
+struct Cached {
+    sectors: u64,
+    counted: Time,
+}
+
+impl Cached {
+    fn at(self, now: Time, speed: Speed) -> u64 {
+        self.sectors.saturating_sub(speed.sectors_in(now.since(self.counted)))
+    }
+
+    fn with(self, now: Time, sectors: u64, speed: Speed) -> Self {
+        Self { sectors: self.at(now, speed) + sectors, counted: now }
+    }
+}
+
 /// How much data there is for the deadlines of others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pressure {
@@ -43,10 +83,9 @@ pub(super) struct Background {
     /// Sectors of their writes, queued and in flight, and those in flight.
     queued: u64,
     in_flight: u64,
-    /// Completed sectors that may still be in the device's cache at time `counted`: those accepted minus those that it can have
-    /// written since. A commit ends with a flush and therefore also waits for them.
-    cached: u64,
-    counted: Time,
+    /// The device's cache, by the expected speed and by the device's. A commit ends with a flush and therefore also waits for what is in it.
+    cached: Cached,
+    in_cache: Cached,
     /// Recently written sectors, and the time for them in ns, both multiplied by [`MEMORY`]. Their ratio is the speed. A mean of the
     /// requests' speeds would measure the drive's cache while that has room.
     written: u64,
@@ -103,9 +142,10 @@ impl Background {
 
     /// Whether the data would take longer than `most`, and is more than `pages` pages. Of the dirty pages, `spared` do not count.
     pub(super) fn pressure(&self, now: Time, most: Span, pages: u64, spared: u64) -> Pressure {
-        let queued = self.queued + self.cached_at(now);
+        let speed = self.expected();
+        let queued = self.queued + self.cached.at(now, speed);
         let dirty = self.dirty.saturating_sub(spared) * PAGE_SECTORS;
-        let is_too_much = |sectors| sectors > pages * PAGE_SECTORS && self.time_for(sectors) > most;
+        let is_too_much = |sectors| sectors > pages * PAGE_SECTORS && speed.time_for(sectors) > most;
         match () {
             () if is_too_much(queued) => Pressure::Queued,
             () if is_too_much(dirty + queued) => Pressure::Dirty,
@@ -113,41 +153,36 @@ impl Background {
         }
     }
 
-    /// The time in which so many sectors become durable.
-    fn time_for(&self, sectors: u64) -> Span {
-        let (written, took) = self.rate();
-        let takes = u128::from(sectors) * took / written.max(1);
-        Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX))
+    /// When the data in the device and its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
+    pub(super) fn device_has_too_much_until(&self, now: Time, most: Span, pages: u64) -> Option<Time> {
+        let speed = self.device_speed();
+        let sectors = self.in_flight + self.in_cache.at(now, speed);
+        let excess = sectors.saturating_sub(pages * PAGE_SECTORS);
+        let takes = speed.time_for(sectors);
+        (excess > 0 && takes > most).then(|| now + (takes - most).min(speed.time_for(excess)))
     }
 
-    /// Sectors that become durable, and the time in ns: by the learnt speed, else by the sustained one, else by the recent one.
-    fn rate(&self) -> (u128, u128) {
+    /// The learnt speed, else the sustained one, else the recent one.
+    fn device_speed(&self) -> Speed {
         match (self.speed, self.sustained) {
-            (0, 0) => (self.written.into(), self.took.into()),
-            (0, speed) | (speed, _) => (speed.into(), NANOS),
+            (0, 1..) => Speed::per_second(self.sustained),
+            _ => self.expected(),
         }
     }
 
-    /// When the data in the device and its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
-    pub(super) fn device_has_too_much_until(&self, now: Time, most: Span, pages: u64) -> Option<Time> {
-        let sectors = self.in_flight + self.cached_at(now);
-        let excess = sectors.saturating_sub(pages * PAGE_SECTORS);
-        let takes = self.time_for(sectors);
-        (excess > 0 && takes > most).then(|| now + (takes - most).min(self.time_for(excess)))
-    }
-
-    fn cached_at(&self, now: Time) -> u64 {
-        let since = u128::from(now.since(self.counted).as_nanos());
-        let (written, took) = self.rate();
-        let written = since * written / took.max(1);
-        self.cached.saturating_sub(u64::try_from(written).unwrap_or(u64::MAX))
+    /// The learnt speed, else the recent one.
+    fn expected(&self) -> Speed {
+        match self.speed {
+            0 => Speed { sectors: self.written, took: self.took },
+            speed => Speed::per_second(speed),
+        }
     }
 
     /// An fsync has returned: the data in the device's cache at its beginning is durable. The speed is learnt when one leaves less than a fifth of
     /// its deadline. From then on an fsync that left more or less than half changes the speed by half of what would have made it
     /// leave half, if the speed was the limit: the device's own speed differs by a twentieth from one period to the next.
     pub(super) fn is_durable(&mut self, now: Time, fsync: Returned) {
-        self.cached = 0;
+        (self.cached.sectors, self.in_cache.sectors) = (0, 0);
         let Some(last) = self.durable.filter(|last| now.since(*last) >= SHORTEST) else {
             if self.durable.is_none() {
                 (self.durable, self.accepted) = (Some(now), 0);
@@ -199,7 +234,8 @@ impl Background {
     pub(super) fn served(&mut self, now: Time, request: &Request, is_own: bool, took: Span) {
         let sectors = u64::from(request.sectors.0);
         if request.op == Op::Write && sectors > 0 {
-            (self.cached, self.counted) = (self.cached_at(now) + sectors, now);
+            self.cached = self.cached.with(now, sectors, self.expected());
+            self.in_cache = self.in_cache.with(now, sectors, self.device_speed());
             self.accepted += sectors;
             self.took = (self.took - self.took / MEMORY).saturating_add(took.as_nanos());
             self.written = (self.written - self.written / MEMORY).saturating_add(sectors);
@@ -252,7 +288,7 @@ mod tests {
         assert!(is_too_much(&background, at_ms(20), Span::from_millis(59), 100));
         background.served(at_ms(20), &write, true, Span::from_millis(10));
         background.is_durable(at_ms(20), left(50));
-        assert_eq!(background.cached_at(at_ms(20)), 0);
+        assert_eq!(background.cached.at(at_ms(20), background.expected()), 0);
     }
 
     const fn left(left_ms: u64) -> Returned {
