@@ -271,7 +271,7 @@ impl Recording {
             let (at, end) = (record.at.as_nanos(), record.offset.wrapping_add(record.bytes));
             places |= record.offset | record.bytes;
             odd |= record.bytes == 0 || end < record.offset || end > capacity || at < latest;
-            odd |= record.completed.is_some_and(|completed| completed < record.at);
+            odd |= record.completed.is_some_and(|completed| completed < record.at) || record.op == Op::Flush;
             latest = at;
         }
         !odd && places.is_multiple_of(SECTOR_BYTES) && self.are_chosen(records)

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use common::{external, open, read, repository};
 use dwell_traces::write::{Compressed, Field, Writer, Written};
@@ -327,6 +328,26 @@ fn a_recording_of_no_request_is_read_back() {
         let (again, reread) = read("again", &bytes, &Options { format: Some(format), ..all() }).unwrap();
         assert!(again.is_empty() && reread.skips().is_empty(), "{format}");
     }
+}
+
+/// The requests before it are read in batches of usual ones.
+#[test]
+fn a_flush_with_an_extent_among_many_requests_has_none() {
+    let mut text = "# dwell recording 1\n".to_owned();
+    let lines = 300_000;
+    for line in 0..lines {
+        let op = if line == lines - 100 { "F" } else { "R" };
+        writeln!(text, "{line} 5 a {op} 4096 4096 - -").unwrap();
+    }
+    let mut recording = open("many", text.as_bytes(), &all()).unwrap();
+    let (mut batch, mut flushes) = (Vec::new(), Vec::new());
+    while recording.read_batch(&mut batch).unwrap() {
+        flushes.extend(
+            batch.iter().filter(|record| record.op == Op::Flush).map(|record| (record.offset, record.bytes)),
+        );
+    }
+    assert_eq!(flushes, [(0, 0)]);
+    assert_eq!(recording.skips().get(Oddity::FlushExtent).first, Some(Position::Line(lines - 98)));
 }
 
 #[test]
