@@ -139,6 +139,8 @@ class Trace:
     _trace: _native.Trace
     #: The name of a constructor of the native trace, and its arguments.
     _made: tuple[str, tuple[Any, ...]]
+    #: The absolute path of a file with a relative one: another process may have another working directory.
+    _place: str | None = None
 
     def __init__(
         self,
@@ -150,7 +152,10 @@ class Trace:
         strict: bool = False,
     ) -> None:
         texts = [optional_text(key, value) for key, value in (("format", format), ("device", device), ("unit", unit))]
-        self._make("named", path("trace", name), *texts, flag("strict", strict))
+        given = path("trace", name)
+        self._make("named", given, *texts, flag("strict", strict))
+        if os.path.exists(given):
+            self._place = os.path.abspath(given)
 
     def _make(self, constructor: str, *arguments: Any) -> None:
         self._trace = getattr(_native.Trace, constructor)(*arguments)
@@ -162,9 +167,18 @@ class Trace:
         self._make(constructor, *arguments)
         return self
 
+    @classmethod
+    def _of_file(cls, place: str, name: str, *arguments: Any) -> Trace:
+        """A file that had this absolute path: under its name if that is still the same file."""
+        self = cls._of("named", name if os.path.abspath(name) == place else place, *arguments)
+        self._place = place
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process reads the file by the same path, or gets a copy of the columns."""
+        """Another process reads the same file, or gets a copy of the columns."""
         constructor, arguments = self._made
+        if self._place is not None:
+            return Trace._of_file, (self._place, *arguments)
         if constructor == "table" and not hasattr(arguments[1], "__len__"):
             raise TypeError(f"{self.name}: a stream gives its rows once; make a table of it to pass the trace to another process (pyarrow: read_all())")
         return Trace._of, (constructor, *arguments)

@@ -271,6 +271,19 @@ def test_a_trace_is_passed_to_other_processes(columns, tmp_path):
         pickle.dumps(dwell.Trace.from_table(table.to_reader(), time_unit="ns"))
 
 
+def test_a_trace_of_a_relative_path_is_passed_on_from_another_directory(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("".join(f"0,R,{n * 4096},4096,{n * 1000}\n" for n in range(50)))
+    monkeypatch.chdir(tmp_path)
+    trace = dwell.Trace("a.csv", format="alibaba")
+    expected = results(trace)
+    assert pickle.loads(pickle.dumps(trace)).name == "a.csv"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    passed = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(trace))))
+    assert passed.name == str(tmp_path / "a.csv")
+    assert results(passed) == expected
+
+
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "lz4", "zstd", "brotli"])
 def test_parquet_of_other_programs(columns, tmp_path, compression):
     at = columns["time"]
