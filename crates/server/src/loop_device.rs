@@ -198,6 +198,12 @@ impl LoopDevice {
         PathBuf::from(format!("/dev/loop{}", self.number))
     }
 
+    /// Opens it for a change of the device, not of its data: after the close of one that was opened for writing, udev looks at its content, and
+    /// may assemble an array of members that are about to be detached.
+    fn open_to_change(&self) -> io::Result<File> {
+        File::open(self.path())
+    }
+
     fn open(&self) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).open(self.path())
     }
@@ -283,7 +289,7 @@ impl LoopDevice {
 
     /// Requests its detachment, which happens at the last close.
     pub fn ask_to_detach(&self) -> io::Result<()> {
-        match ioctl(self.open()?.as_raw_fd(), LOOP_CLR_FD, 0) {
+        match ioctl(self.open_to_change()?.as_raw_fd(), LOOP_CLR_FD, 0) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Ok(()),
             other => other.map(drop),
         }
@@ -305,7 +311,7 @@ impl LoopDevice {
 
     /// Sets whether the kernel refuses writes to it.
     pub(crate) fn set_read_only(&self, read_only: bool) -> io::Result<()> {
-        set_read_only(&self.open()?, read_only)
+        set_read_only(&self.open_to_change()?, read_only)
     }
 
     /// Restores the previous settings for the next user of this loop device.
