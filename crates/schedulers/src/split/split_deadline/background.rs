@@ -80,9 +80,8 @@ pub(super) enum Pressure {
 pub(super) struct Background {
     /// Their dirty pages. If an account gets a deadline, its data stays counted; both counts saturate at zero.
     dirty: u64,
-    /// Sectors of their writes, queued and in flight, and those in flight.
+    /// Sectors of their writes, queued and in flight.
     queued: u64,
-    in_flight: u64,
     /// The device's cache, by the expected speed and by the device's. A commit ends with a flush and therefore also waits for what is in it.
     cached: Cached,
     in_cache: Cached,
@@ -124,15 +123,9 @@ impl Background {
         self.queued += sectors;
     }
 
-    /// Sectors were dispatched.
-    pub(super) const fn sent(&mut self, sectors: u64) {
-        self.in_flight += sectors;
-    }
-
     /// Sectors were written.
     pub(super) const fn done(&mut self, sectors: u64) {
         self.queued = self.queued.saturating_sub(sectors);
-        self.in_flight = self.in_flight.saturating_sub(sectors);
     }
 
     /// The pages that are queued.
@@ -153,10 +146,16 @@ impl Background {
         }
     }
 
-    /// When the data in the device and its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
-    pub(super) fn device_has_too_much_until(&self, now: Time, most: Span, pages: u64) -> Option<Time> {
+    /// When the data in the device, `in_flight` sectors, and in its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
+    pub(super) fn device_has_too_much_until(
+        &self,
+        now: Time,
+        in_flight: u64,
+        most: Span,
+        pages: u64,
+    ) -> Option<Time> {
         let speed = self.device_speed();
-        let sectors = self.in_flight + self.in_cache.at(now, speed);
+        let sectors = in_flight + self.in_cache.at(now, speed);
         let excess = sectors.saturating_sub(pages * PAGE_SECTORS);
         let takes = speed.time_for(sectors);
         (excess > 0 && takes > most).then(|| now + (takes - most).min(speed.time_for(excess)))

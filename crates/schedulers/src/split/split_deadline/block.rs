@@ -65,7 +65,7 @@ impl SplitDeadline {
             return None;
         }
         let most = self.shortest_active(now)? * in_front / 100;
-        self.background.device_has_too_much_until(now, most, bleed)
+        self.background.device_has_too_much_until(now, self.device.background(), most, bleed)
     }
 }
 
@@ -161,10 +161,8 @@ impl WorkConserving for SplitDeadline {
     fn take(&mut self, now: Time, request: &Request) {
         let claim = self.urgent.remove(request);
         self.notice_flush(now);
-        self.device.takes(now, request, claim.is_some());
-        if self.counts(request) {
-            self.background.sent(u64::from(request.sectors.0));
-        }
+        let background = if self.counts(request) { u64::from(request.sectors.0) } else { 0 };
+        self.device.takes(now, request, claim.is_some(), background);
         if let Some(claim) = claim {
             self.patience.takes(claim == Claim::Perhaps);
         } else {
