@@ -1,6 +1,8 @@
 //! The data that accounts without a deadline have dirty, queued or in the device's cache, and the time to write it.
 
-use elevator::{Op, Request, Span, Time};
+use alloc::vec::Vec;
+
+use elevator::{CauseSet, Op, Request, Span, Time};
 
 const PAGE_SECTORS: u64 = 8;
 
@@ -75,10 +77,21 @@ pub(super) enum Pressure {
     Queued,
 }
 
+/// The data of a set of accounts.
+#[derive(Clone, Copy, Default)]
+struct OfSet {
+    /// Whether an account of the set has a deadline.
+    has_deadline: bool,
+    dirty: u64,
+    queued: u64,
+}
+
 /// The amounts of dirty, queued and cached data, and the speed at which it becomes durable.
 #[derive(Default)]
 pub(super) struct Background {
-    /// Their dirty pages. If an account gets a deadline, its data stays counted; both counts saturate at zero.
+    /// By the set that caused it. Data of sets with a deadline is counted, too, because their accounts may get or lose it at any time.
+    sets: Vec<OfSet>,
+    /// The dirty pages of the sets without a deadline.
     dirty: u64,
     /// Sectors of their writes, queued and in flight.
     queued: u64,
@@ -103,14 +116,55 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// A page became dirty.
-    pub(super) const fn dirtied(&mut self) {
-        self.dirty += 1;
+    /// Whether no account of a set has a deadline.
+    pub(super) fn is_without_deadline(&self, set: CauseSet) -> bool {
+        !self.sets.get(set.0 as usize).is_some_and(|of_set| of_set.has_deadline)
     }
 
-    /// A page is no longer dirty, or no longer of a background account.
-    pub(super) const fn cleaned(&mut self) {
-        self.dirty = self.dirty.saturating_sub(1);
+    /// The members of a set, or their deadlines, have changed.
+    pub(super) fn classify(&mut self, set: CauseSet, has_deadline: bool) {
+        let of_set = self.of(set);
+        let OfSet { dirty, queued, .. } = *of_set;
+        match (core::mem::replace(&mut of_set.has_deadline, has_deadline), has_deadline) {
+            (true, false) => (self.dirty, self.queued) = (self.dirty + dirty, self.queued + queued),
+            (false, true) => (self.dirty, self.queued) = (self.dirty - dirty, self.queued - queued),
+            _ => {}
+        }
+    }
+
+    /// The number of sets that have data or have been classified.
+    pub(super) const fn sets(&self) -> u32 {
+        self.sets.len() as u32
+    }
+
+    fn of(&mut self, set: CauseSet) -> &mut OfSet {
+        let index = set.0 as usize;
+        if index >= self.sets.len() {
+            self.sets.resize(index + 1, OfSet::default());
+        }
+        &mut self.sets[index]
+    }
+
+    /// Changes the data of a set, and the totals if it has no deadline.
+    fn change(&mut self, set: CauseSet, change: impl Fn(&mut OfSet)) {
+        let of_set = self.of(set);
+        let before = *of_set;
+        change(of_set);
+        let OfSet { has_deadline, dirty, queued } = *of_set;
+        if !has_deadline {
+            self.dirty = self.dirty - before.dirty + dirty;
+            self.queued = self.queued - before.queued + queued;
+        }
+    }
+
+    /// A page became dirty.
+    pub(super) fn dirtied(&mut self, set: CauseSet) {
+        self.change(set, |of| of.dirty += 1);
+    }
+
+    /// A page is no longer dirty, or no longer of this set.
+    pub(super) fn cleaned(&mut self, set: CauseSet) {
+        self.change(set, |of| of.dirty = of.dirty.saturating_sub(1));
     }
 
     /// Their dirty pages.
@@ -119,13 +173,13 @@ impl Background {
     }
 
     /// Sectors were queued.
-    pub(super) const fn queued(&mut self, sectors: u64) {
-        self.queued += sectors;
+    pub(super) fn queued(&mut self, set: CauseSet, sectors: u64) {
+        self.change(set, |of| of.queued += sectors);
     }
 
     /// Sectors were written.
-    pub(super) const fn done(&mut self, sectors: u64) {
-        self.queued = self.queued.saturating_sub(sectors);
+    pub(super) fn done(&mut self, set: CauseSet, sectors: u64) {
+        self.change(set, |of| of.queued = of.queued.saturating_sub(sectors));
     }
 
     /// The pages that are queued.
@@ -254,13 +308,15 @@ mod tests {
     use super::*;
     use crate::testing::{at_ms, request};
 
+    const SET: CauseSet = CauseSet(0);
+
     #[test]
     fn the_time_for_dirty_queued_and_cached_data_follows_recent_speed() {
         let mut background = Background::default();
         let write = Request { op: Op::Write, ..request(0, 800) };
         background.served(at_ms(0), &write, true, Span::from_millis(10)); // 100 pages
-        (0..300).for_each(|_| background.dirtied());
-        background.queued(1600);
+        (0..300).for_each(|_| background.dirtied(SET));
+        background.queued(SET, 1600);
         let now = at_ms(10);
         let is_too_much = |background: &Background, now, most, pages| {
             background.pressure(now, most, pages, 0) != Pressure::Low
@@ -282,7 +338,7 @@ mod tests {
         background.flushed(Span::from_millis(10));
         assert!(is_too_much(&background, at_ms(20), Span::from_millis(99), 100), "20 ms for each 100");
         assert!(!is_too_much(&background, at_ms(20), Span::from_millis(101), 100));
-        background.done(1600);
+        background.done(SET, 1600);
         assert_eq!(background.queued_pages(), 0);
         assert!(is_too_much(&background, at_ms(20), Span::from_millis(59), 100));
         background.served(at_ms(20), &write, true, Span::from_millis(10));

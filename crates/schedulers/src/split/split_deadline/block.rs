@@ -16,11 +16,14 @@ impl SplitDeadline {
     }
 
     fn queues(&mut self, request: &Request, sectors: u64) {
-        if self.counts(request) {
-            self.background.queued(sectors);
-            if !self.running.is_empty() && request.is_sync() && Self::may_be_ordered(request) {
-                self.transactions.waited_for(sectors);
-            }
+        if request.op == Op::Write
+            && let Some(set) = request.causes
+        {
+            self.background.queued(set, sectors);
+        }
+        let counts = self.counts(request);
+        if counts && !self.running.is_empty() && request.is_sync() && Self::may_be_ordered(request) {
+            self.transactions.waited_for(sectors);
         }
     }
 
@@ -135,8 +138,10 @@ impl Scheduler for SplitDeadline {
         let took = self.device.gives_back(now, request);
         let is_own = self.counts(request);
         self.background.served(now, request, is_own, took);
-        if is_own {
-            self.background.done(u64::from(request.sectors.0));
+        if request.op == Op::Write
+            && let Some(set) = request.causes
+        {
+            self.background.done(set, u64::from(request.sectors.0));
         }
         self.others.completed(now, request, outcome);
     }

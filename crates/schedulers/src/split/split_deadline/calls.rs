@@ -80,12 +80,16 @@ impl SplitDeadline {
         }
     }
 
+    fn classify(&mut self, set: CauseSet) {
+        let members = self.ledger.members(set);
+        let has_deadline = members.iter().any(|&place| self.deadline(place).is_some());
+        self.background.classify(set, has_deadline);
+    }
+
     /// A page is no longer dirty.
     fn clean(&mut self, page: &Page, causes: CauseSet) {
         self.ledger.cleaned(page, causes, &mut |_, _| {});
-        if self.is_background(causes) {
-            self.background.cleaned();
-        }
+        self.background.cleaned(causes);
         self.rewritten.cleaned(page);
     }
 
@@ -116,11 +120,13 @@ impl Split for SplitDeadline {
         }
         if self.deadline(place) != terms.fsync_deadline {
             self.guarded[place] = terms.fsync_deadline.map(|deadline| Guarded::new(now, deadline));
+            (0..self.background.sets()).for_each(|set| self.classify(CauseSet(set)));
         }
     }
 
     fn causes(&mut self, set: CauseSet, members: &[Account]) {
         self.ledger.define(set, members);
+        self.classify(set);
     }
 
     fn entered(&mut self, now: Time, call: &SystemCall) -> Verdict {
@@ -179,14 +185,11 @@ impl Split for SplitDeadline {
             return;
         }
         self.ledger.dirtied(page, causes, before, &mut |_, _| {});
-        let is_background = self.is_background(causes);
-        if is_background {
-            self.background.dirtied();
+        self.background.dirtied(causes);
+        if let Some(before) = before {
+            self.background.cleaned(before);
         }
-        if before.is_some_and(|before| self.is_background(before)) {
-            self.background.cleaned();
-        }
-        if !is_background {
+        if !self.is_background(causes) {
             self.rewritten.cleaned(page);
         } else if before.is_none() && self.shortest_active(now).is_some() {
             self.rewritten.dirtied(now, page);

@@ -236,6 +236,6 @@ impl SplitDeadline {
 
     /// Whether no account in a set has a deadline.
     fn is_background(&self, set: CauseSet) -> bool {
-        self.ledger.members(set).iter().all(|&place| self.deadline(place).is_none())
+        self.background.is_without_deadline(set)
     }
 }

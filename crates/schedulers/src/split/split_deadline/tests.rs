@@ -1,6 +1,6 @@
 //! Decision table.
 
-use elevator::split::{Action, CallId, File, Terms, Verdict};
+use elevator::split::{Account, Action, CallId, File, Terms, Verdict};
 use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
 
 use super::super::testing::Host;
@@ -384,4 +384,30 @@ fn a_file_without_dirty_pages_is_not_held_because_of_those_of_others() {
     assert_eq!(t.write(1, 8).1, Verdict::Hold);
     t.caused(1, Op::Write, 5000, 8 * 331);
     assert_eq!(t.write(1, 9).1, Verdict::Hold, "what is queued ends by itself");
+}
+
+#[test]
+fn data_of_an_account_that_gets_or_loses_its_deadline_counts_by_what_it_has_now() {
+    let mut t = host();
+    let done = t.caused(1, Op::Write, 0, 800);
+    t.table.sends(done, Reason::NewSweep);
+    t.table.at(10);
+    t.table.complete(done); // 100 pages in 10 ms
+    t.table.at(20);
+    let now = t.table.now;
+    let other = t.caused(1, Op::Write, 5000, 8 * 400);
+    t.dirty(1, 7, 0, 400);
+    assert_eq!(t.write(1, 9).1, Verdict::Hold);
+    let deadline = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
+    t.split().account(now, Account(1), deadline);
+    t.split().account(now, Account(2), Terms::default());
+    t.split().causes(CauseSet(2), &[Account(2)]);
+    t.dirty(2, 9, 0, 1);
+    assert_eq!(t.write(2, 9).1, Verdict::Proceed, "no data of account 1 counts");
+    t.table.sends(other, Reason::NewSweep);
+    t.table.at(30);
+    t.table.complete(other);
+    t.submit(1, 7, 0, 400);
+    t.split().account(now, Account(1), Terms::default());
+    assert_eq!(t.write(1, 9).1, Verdict::Proceed, "all of it is written");
 }
