@@ -200,19 +200,11 @@ impl Background {
         }
     }
 
-    /// When the data in the device, `in_flight` sectors, and in its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
-    pub(super) fn device_has_too_much_until(
-        &self,
-        now: Time,
-        in_flight: u64,
-        most: Span,
-        pages: u64,
-    ) -> Option<Time> {
+    /// When the data in the device, `in_flight` sectors, and in its cache takes no longer than `most` to write, if that is not so now.
+    pub(super) fn device_has_too_much_until(&self, now: Time, in_flight: u64, most: Span) -> Option<Time> {
         let speed = self.device_speed();
-        let sectors = in_flight + self.in_cache.at(now, speed);
-        let excess = sectors.saturating_sub(pages * PAGE_SECTORS);
-        let takes = speed.time_for(sectors);
-        (excess > 0 && takes > most).then(|| now + (takes - most).min(speed.time_for(excess)))
+        let takes = speed.time_for(in_flight + self.in_cache.at(now, speed));
+        (takes > most).then(|| now + (takes - most))
     }
 
     /// The learnt speed, else the sustained one, else the recent one.

@@ -63,12 +63,12 @@ impl SplitDeadline {
 
     /// When a write of background data may be dispatched, if the drive and its cache have so much of it that the next fsync would be late.
     fn is_paced_until(&self, now: Time, request: &Request) -> Option<Time> {
-        let Tunables { in_front, bleed, .. } = self.tunables;
+        let Tunables { in_front, .. } = self.tunables;
         if in_front == 0 || !self.counts(request) || self.others.has_reads() {
             return None;
         }
         let most = self.shortest_active(now)? * in_front / 100;
-        self.background.device_has_too_much_until(now, self.device.background(), most, bleed)
+        self.background.device_has_too_much_until(now, self.device.background(), most)
     }
 }
 
@@ -148,7 +148,9 @@ impl Scheduler for SplitDeadline {
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         let is_due = self.urgent.due(request).is_some();
-        is_due == self.due(addition).is_some() && (is_due || self.others.may_merge(request, addition, side))
+        request.flags.direct == addition.flags.direct
+            && is_due == self.due(addition).is_some()
+            && (is_due || self.others.may_merge(request, addition, side))
     }
 }
 

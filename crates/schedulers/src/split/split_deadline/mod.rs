@@ -34,7 +34,7 @@
 //! At the block layer, while an account has a deadline:
 //! 1. Writes that are surely waited for, the earliest deadline first: synchronous writes caused by an account with a deadline, and
 //!    those of the file system itself, because everything waits for its log.
-//! 2. Writes that may be waited for: other synchronous writes, and while an fsync with a deadline runs all data, which may be in the
+//! 2. Writes that may be waited for: other synchronous writes except direct ones, and while an fsync with a deadline runs all data, which may be in the
 //!    transaction although the waiting account did not cause it. A transaction that waits for data writes nothing of its
 //!    own meanwhile, so these get their turn when needed: on ext3 at every commit, on XFS never.
 //! 3. Once some of these were dispatched, as many follow as recent fsyncs have tolerated (`patience`): between two of an fsync's
@@ -107,7 +107,7 @@ tunables! {
         big_write: Count = 1_000, 1, 1 << 40;
         /// The share of the shortest deadline in which the dirty and queued data of background accounts must be writable. The default
         /// leaves a third for this data, a third for requests in the device, and a third for the fsync's own three writes. At least
-        /// `bleed` pages are always allowed. Higher: better for background accounts, later fsyncs. 0: the source's behaviour.
+        /// `bleed` pages are always allowed in the page cache and the queue. Higher: better for background accounts, later fsyncs. 0: the source's behaviour.
         in_front: Percent = 33, 0, 1_000;
         /// Urgent writes in the device at the same time. 1: the device cannot reorder them, but may idle between
         /// them. More: the device may reorder them, so that the last one waits.
@@ -197,9 +197,9 @@ impl SplitDeadline {
         Key::by(id.0 as u64, 0)
     }
 
-    /// Whether a transaction may have to wait for a write: it is a file's data.
+    /// Whether a transaction may have to wait for a write: it is data of a file, from the page cache.
     fn may_be_ordered(request: &Request) -> bool {
-        request.op == Op::Write && !request.flags.meta
+        request.op == Op::Write && !request.flags.meta && !request.flags.direct
     }
 
     /// When an account's earliest running fsync is due, if it has a deadline.
@@ -225,7 +225,11 @@ impl SplitDeadline {
             let agreed = self.deadline(place)?;
             Some(self.running_due(place).unwrap_or(request.arrived + agreed))
         });
-        Some(own.min().map_or_else(
+        let own = own.min();
+        if own.is_none() && request.flags.direct {
+            return None;
+        }
+        Some(own.map_or_else(
             || Urgency {
                 claim: if request.flags.meta { Claim::Sure } else { Claim::Perhaps },
                 due: earliest().unwrap_or(request.arrived + shortest),

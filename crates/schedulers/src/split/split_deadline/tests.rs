@@ -411,3 +411,34 @@ fn data_of_an_account_that_gets_or_loses_its_deadline_counts_by_what_it_has_now(
     t.split().account(now, Account(1), Terms::default());
     assert_eq!(t.write(1, 9).1, Verdict::Proceed, "all of it is written");
 }
+
+#[test]
+fn direct_writes_without_a_deadline_are_not_part_of_a_transaction_and_few_of_them_are_in_the_device() {
+    let mut t = host();
+    let first = t.writes_directly(1, 0);
+    t.table.sends(first, Reason::NewSweep);
+    t.table.at(20);
+    t.table.complete(first); // 8 sectors in 20 ms
+    t.table.at(40);
+    let (second, third) = (t.writes_directly(1, 500_000), t.writes_directly(1, 900_000));
+    t.table.sends(second, Reason::NewSweep);
+    let (call, _) = t.fsync(0, 1);
+    let data = t.caused(1, Op::Write, 700_000, 8);
+    t.table.sends(data, Reason::Urgent); // data of the page cache may be in the transaction
+    assert!(matches!(t.table.next(), Decision::Hold(_)));
+    t.table.at(60);
+    t.table.complete(data);
+    t.table.complete(second);
+    t.returns(call);
+    t.table.sends(third, Reason::Batch);
+    let more = [t.writes_directly(1, 100_000), t.writes_directly(1, 200_000)];
+    more.into_iter()
+        .for_each(|id| t.table.sends(id, if id == more[0] { Reason::NewSweep } else { Reason::Batch }));
+    let last = t.writes_directly(1, 300_000);
+    assert!(matches!(t.table.next(), Decision::Hold(_)), "24 sectors take 40 ms, of which 33 are allowed");
+    let own = t.writes_directly(0, 400_000);
+    t.table.sends(own, Reason::Urgent);
+    t.table.at(80);
+    [own, third, more[0], more[1]].into_iter().for_each(|id| t.table.complete(id));
+    t.table.at(120).sends(last, Reason::NewSweep);
+}
