@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use common::Random;
@@ -150,6 +151,77 @@ fn an_emulated_drive_reports_errors_of_its_store() {
     device.advance(Time::ZERO + Span::from_millis(10));
     let results: Vec<_> = answers(&mut device).iter().map(|answer| (answer.cookie, answer.result)).collect();
     assert_eq!(results, [(0, Ok(())), (1, Err(Errno::IO)), (2, Ok(())), (3, Ok(()))]);
+}
+
+/// Memory that keeps the first job until it is let go.
+struct Stuck {
+    memory: Memory,
+    has_kept: bool,
+    kept: Option<Job>,
+    let_go: Arc<AtomicBool>,
+}
+
+impl Backend for Stuck {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn start(&mut self, now: Time, job: Job) {
+        if self.has_kept {
+            self.memory.start(now, job);
+        } else {
+            (self.has_kept, self.kept) = (true, Some(job));
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Done> {
+        if let Some(job) = self.kept.take_if(|_| self.let_go.load(Relaxed)) {
+            self.memory.start(now, job);
+        }
+        self.memory.poll(now)
+    }
+
+    fn describe(&self) -> String {
+        "stuck".to_string()
+    }
+}
+
+/// Until the back end returns a request that was failed, only writes to the sectors of a failed write fail: the late one could replace them.
+#[test]
+fn an_overdue_request_fails_later_writes_to_its_sectors_and_nothing_else() {
+    let limit = Span::from_secs(5);
+    for (op, overwritten) in [(Op::Write, Err(Errno::IO)), (Op::Read, Ok(()))] {
+        let let_go = Arc::new(AtomicBool::new(false));
+        let backend =
+            Stuck { memory: Memory::new(1 << 20, 8), has_kept: false, kept: None, let_go: let_go.clone() };
+        let (mut device, checker) = device("noop", Box::new(backend));
+        submit(&mut device, Time::ZERO, 0, op, 8, 8);
+        device.advance(Time::ZERO);
+        assert_eq!(device.expire(Time::ZERO + Span::from_secs(4), limit), None);
+        let now = Time::ZERO + limit;
+        let first = Failure { op, start: Sector(8), sectors: Sectors(8), error: Errno::TIMEDOUT };
+        let overdue = device.expire(now, limit).expect("it is overdue");
+        assert_eq!((overdue.first, overdue.count, device.lost()), (first, 1, 1));
+        assert_eq!(device.expire(now, limit), None, "it was failed already");
+        let result = |device: &mut Device, op, start| {
+            submit(device, now, 1, op, start, 8);
+            device.advance(now);
+            let [answer] = answers(device).try_into().ok().expect("one answer");
+            answer.result
+        };
+        device.advance(now);
+        assert_eq!(answers(&mut device)[0].result, Err(Errno::IO));
+        for (start, written) in [(0, Ok(())), (4, overwritten), (12, overwritten), (16, Ok(()))] {
+            assert_eq!(result(&mut device, Op::Write, start), written, "{start}");
+            assert_eq!(result(&mut device, Op::Read, start), Ok(()), "{start}");
+        }
+        let_go.store(true, Relaxed);
+        device.advance(now);
+        assert_eq!((device.lost(), answers(&mut device).len()), (0, 0));
+        assert_eq!(result(&mut device, Op::Write, 4), Ok(()));
+        checker.0.lock().unwrap().finish();
+        assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);
+    }
 }
 
 /// The model serves consecutive requests without a gap, however late the host polls.

@@ -5,7 +5,7 @@ mod common;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::Directory;
 use common::client::{BLOCK_STATUS, FLUSH, FUA, Nbd, READ, REQ_ONE, TRIM, WRITE, WRITE_ZEROES};
@@ -197,6 +197,19 @@ fn extents_end_with_the_requested_range_or_after_the_first() {
     assert_eq!(client.chunks(9)[0].0, ERROR);
     drop(client);
     server.stop().unwrap();
+}
+
+/// Otherwise the server waits, for some time, until its last client has taken the last replies.
+#[test]
+fn a_server_without_clients_stops_at_once() {
+    let directory = Directory::in_memory();
+    let (server, _, socket) = serve(&directory);
+    let mut client = Nbd::connect(&socket);
+    assert_eq!(client.write(0, &[1; 4096]), 0);
+    drop(client);
+    let begun = Instant::now();
+    server.stop().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 /// A file system may have to read from the disk where a file has data.

@@ -202,3 +202,6 @@ impl<S: Stream> Connections<S> {
 const fn number(index: usize) -> u32 {
     index as u32 + 1
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn a_port_is_free_once_its_listener_is_dropped() {
+        let listeners = listen(vec![Address::Tcp("127.0.0.1:0".parse().unwrap())]).unwrap();
+        let Some(&Address::Tcp(address)) = listeners.addresses().next() else { panic!("one address") };
+        assert!(TcpListener::bind(address).is_err(), "the port is taken");
+        drop(listeners);
+        TcpListener::bind(address).expect("the thread has closed its socket");
+    }
+
+    #[test]
     fn a_signal_does_not_keep_a_listener_from_ending() {
         use std::os::unix::thread::JoinHandleExt;
         let path = std::env::temp_dir().join(format!("dwell-listener-{}", std::process::id()));

@@ -170,6 +170,11 @@ impl Arrivals {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
+
+    /// The client that connected first.
+    pub(super) fn next(&self) -> Option<Greeted<Pipe>> {
+        self.0.borrow_mut().pop_front()
+    }
 }
 
 /// A limit of the memory of all clients together.
@@ -210,8 +215,7 @@ impl FrontEnd for MemoryNbd {
         if number != ARRIVALS {
             return self.connections.readable(number as usize - 1, host);
         }
-        loop {
-            let Some(greeted) = self.arrivals.0.borrow_mut().pop_front() else { break };
+        while let Some(greeted) = self.arrivals.next() {
             if !self.stopped {
                 self.connections.adopt(greeted, None, host);
             }

@@ -177,6 +177,23 @@ mod tests {
         assert!(zero_copy.unread.is_empty());
     }
 
+    /// Of a TCP socket the kernel does not report what the peer has read, so that the memory could change before.
+    #[test]
+    fn only_long_data_to_unix_sockets_is_sent_without_a_copy() {
+        let (unix, _peer) = UnixStream::pair().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let chunk = Chunk::new(LEAST);
+        let takes = |socket, bytes| {
+            let mut buffer = Pool::new(0).take(bytes);
+            chunk.lend(0, &mut buffer);
+            ZeroCopy::new(socket).takes(buffer.lent().unwrap())
+        };
+        assert!(takes(Some(unix.as_fd()), LEAST));
+        assert!(!takes(Some(unix.as_fd()), LEAST - 512));
+        assert!(!takes(Some(tcp.as_fd()), LEAST) && !takes(None, LEAST));
+    }
+
     #[test]
     fn bytes_that_a_tcp_peer_has_not_taken_are_counted_until_it_is_gone() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -4,11 +4,14 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
 use ::control::admission::take;
-use elevator::queue::{Options, Submission, SwitchMode, Token};
+use elevator::queue::{Event, Observer, Options, Submission, SwitchMode, Token};
 use elevator::{Flags, Priority};
 use schedulers::{Environment, Spec};
 
 use super::*;
+use crate::backend::{Memory, Payload};
+use crate::device::Device;
+use crate::operation::NewOperation;
 
 /// An observer that reports what a test sends.
 struct Sent(Receiver<CauseEvent>);
@@ -188,6 +191,45 @@ fn the_time_of_held_calls_does_not_decrease() {
     drop(agent);
     machine.host.receive(&mut machine.queue, machine.now, 0);
     assert_eq!(held_ns(&machine), (0, expected, expected));
+}
+
+/// Sends the flags of each submission.
+struct Flagged(Sender<Flags>);
+
+impl Observer for Flagged {
+    fn event(&mut self, _now: Time, event: &Event<'_>) {
+        if let Event::Submitted { flags, .. } = event {
+            self.0.send(*flags).unwrap();
+        }
+    }
+}
+
+/// Policies charge a direct write as it arrives, because no page became dirty before.
+#[test]
+fn a_request_of_a_direct_write_is_marked() {
+    for (file, direct) in [(None, true), (Some((7, 0)), false)] {
+        let machine = Machine::new("noop");
+        let submitted = CauseEvent::Submitted {
+            start: 8000,
+            sectors: 8,
+            is_read: false,
+            is_data: true,
+            processes: vec![PROCESS],
+            file,
+        };
+        machine.kernel.send(submitted).unwrap();
+        let (flagged, flags) = channel();
+        let watch = Watch::new(Some(Box::new(Flagged(flagged))));
+        let queue = Queue::observed(Options::default(), scheduler("noop"), watch);
+        let mut device = Device::new(queue, Box::new(Memory::new(16 << 20, 1)));
+        device.split = Some(Box::new(machine.host));
+        let (op, start, sectors) = (Op::Write, Sector(8000), Sectors(8));
+        let (flags_of_host, payload) = (Flags { fua: true, ..Flags::default() }, Payload::Zeroes);
+        let operation =
+            NewOperation { cookie: 0, op, start, sectors, flags: flags_of_host, process: None, payload };
+        let _ = device.submit(machine.now, 0, operation);
+        assert_eq!(flags.try_recv().unwrap(), Flags { direct, ..flags_of_host });
+    }
 }
 
 /// Messages that an agent has received, without the terms.

@@ -227,3 +227,27 @@ fn the_wire_is_read_until_its_end_unless_the_device_is_gone_or_slow() {
     between.plain_ended = true;
     assert!(!between.reads_plain() && between.is_over());
 }
+
+/// `poll` reports the end of a socket that is not read at once each time: ignoring it would make the thread spin.
+#[test]
+fn the_end_of_a_socket_that_is_not_read_ends_the_connection() {
+    let (acceptor, _) = acceptor();
+    let make = || {
+        let (wire, client) = UnixStream::pair().unwrap();
+        let (plain, device) = UnixStream::pair().unwrap();
+        let (tls, wire, inward) = (Box::new(acceptor.connection().unwrap()), wire.into(), vec![0; BACKLOG]);
+        let between =
+            Between { wire, plain, tls, inward, wire_ended: false, plain_ended: false, until: None };
+        (between, client, device)
+    };
+    let (mut between, client, _device) = make();
+    drop(client);
+    assert_eq!(between.wait().unwrap_err().kind(), ErrorKind::ConnectionReset);
+    let (mut between, _client, device) = make();
+    drop(device);
+    between.wait().unwrap();
+    assert!(
+        between.until.is_some() && between.inward.is_empty(),
+        "the client has a time to take its replies"
+    );
+}
