@@ -163,3 +163,68 @@ impl Core {
         snapshot
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use elevator::queue::{Options, Queue};
+    use elevator::{Flags, Op, Sector, Sectors, Span};
+    use schedulers::{Environment, Spec};
+
+    use super::*;
+    use crate::backend::{Backend, Done, Geometry, Job, Memory, Payload};
+    use crate::operation::NewOperation;
+    use crate::statistics::Watch;
+
+    /// A back end that returns no job, and records that it was dropped.
+    struct Silent(Arc<AtomicBool>, Vec<Job>);
+
+    impl Drop for Silent {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+
+    impl Backend for Silent {
+        fn geometry(&self) -> Geometry {
+            Memory::new(1 << 20, 1).geometry()
+        }
+
+        fn start(&mut self, _now: Time, job: Job) {
+            self.1.push(job);
+        }
+
+        fn poll(&mut self, _now: Time) -> Option<Done> {
+            None
+        }
+
+        fn describe(&self) -> String {
+            "silent".to_string()
+        }
+    }
+
+    #[test]
+    fn the_end_waits_for_the_back_end_unless_it_has_a_lost_job() {
+        let make = |name: &str| Ok(Spec::parse(name).unwrap().build(&Environment::default()).unwrap() as _);
+        for has_lost_job in [false, true] {
+            let dropped = Arc::new(AtomicBool::new(false));
+            let options = Options { depth: 1, ..Options::default() };
+            let queue = Queue::observed(options, make("noop").unwrap(), Watch::new(None));
+            let mut device = Device::new(queue, Box::new(Silent(dropped.clone(), Vec::new())));
+            let now = Time::ZERO + Span::from_secs(10);
+            if has_lost_job {
+                let (op, start, sectors) = (Op::Write, Sector(0), Sectors(8));
+                let (flags, payload) = (Flags::default(), Payload::Zeroes);
+                let operation = NewOperation { cookie: 0, op, start, sectors, flags, process: None, payload };
+                let _ = device.submit(Time::ZERO, 0, operation);
+                device.advance(Time::ZERO);
+                assert_eq!(device.expire(now, Span::from_secs(5)).map(|overdue| overdue.count), Some(1));
+            }
+            let orders = Orders::new(Arc::new(make), "noop".to_string());
+            Core::new(device, Vec::new(), orders).unwrap().end(now);
+            assert_eq!(dropped.load(Relaxed), !has_lost_job);
+        }
+    }
+}

@@ -75,6 +75,35 @@ fn write_through() -> Nature {
     Nature { cache: Cache::WriteThrough, ..Nature::default() }
 }
 
+/// The sectors of each request as the scheduler receives it.
+#[derive(Clone, Default)]
+struct Inserted(Arc<Mutex<Vec<Sectors>>>);
+
+impl Observer for Inserted {
+    fn event(&mut self, _now: Time, event: &Event<'_>) {
+        if let Event::Inserted(request) = event {
+            self.0.lock().unwrap().push(request.sectors);
+        }
+    }
+}
+
+#[test]
+fn operations_of_a_batch_are_merged_before_the_scheduler_receives_them() {
+    for (plugged, expected) in [(true, &[Sectors(32)][..]), (false, &[Sectors(8)])] {
+        let inserted = Inserted::default();
+        let watch = Watch::new(Some(Box::new(inserted.clone())));
+        let options = Options { depth: 1, plugging: Plugging::Task { most: 32 }, ..Options::default() };
+        let queue = Queue::observed(options, scheduler("noop"), watch);
+        let mut device = Device::new(queue, Box::new(Memory::new(1 << 20, 1)));
+        if plugged {
+            device.plug();
+        }
+        (0..4).for_each(|cookie| submit(&mut device, Time::ZERO, cookie, Op::Write, cookie * 8, 8));
+        device.unplug();
+        assert_eq!(*inserted.0.lock().unwrap(), expected);
+    }
+}
+
 /// Memory with one bad sector.
 struct Bad {
     memory: Memory,

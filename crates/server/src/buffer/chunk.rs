@@ -237,4 +237,25 @@ mod tests {
         assert_eq!(chunk.bytes(), [4; 8192]);
         assert_eq!(bytes(&behind.pages), [3; 8192], "abandoned with its content");
     }
+
+    /// A client that is gone may still read what the server has sent, while the server uses the memory for something else.
+    #[test]
+    fn pages_that_the_kernel_refers_to_keep_their_content_when_their_memory_is_freed() {
+        use std::io::Read;
+
+        use rustix::pipe::{IoSliceRaw, SpliceFlags, pipe, vmsplice};
+        let mut chunk = Chunk::new(8192);
+        chunk.bytes_mut().fill(1);
+        let shown = show(&chunk);
+        let (from, to) = pipe().unwrap();
+        let pages = [IoSliceRaw::from_slice(chunk.bytes())];
+        // SAFETY: the memory is not written until it is freed, which detaches the pages.
+        assert_eq!(unsafe { vmsplice(&to, &pages, SpliceFlags::empty()) }, Ok(8192));
+        drop((shown, chunk));
+        let mut others: Vec<Chunk> = (0..100).map(|_| Chunk::new(8192)).collect();
+        others.iter_mut().for_each(|other| other.bytes_mut().fill(2));
+        let mut data = [0; 8192];
+        std::fs::File::from(from).read_exact(&mut data).unwrap();
+        assert_eq!(data, [1; 8192]);
+    }
 }
