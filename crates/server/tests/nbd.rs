@@ -204,6 +204,7 @@ fn extents_end_with_the_requested_range_or_after_the_first() {
 fn a_server_without_clients_stops_at_once() {
     let directory = Directory::in_memory();
     let (server, _, socket) = serve(&directory);
+    assert_eq!(server.addresses(), [format!("unix:{}", socket.display())]);
     let mut client = Nbd::connect(&socket);
     assert_eq!(client.write(0, &[1; 4096]), 0);
     drop(client);

@@ -103,9 +103,9 @@ impl Nbd {
         }
         let displaced = self.connections.make_room(wanted, self.idle(), host);
         if let Some(Displaced { origin, from, idle }) = &displaced {
-            let seconds = idle.as_nanos() / 1_000_000_000;
             let message = format_args!(
-                "nbd: {from}: disconnected after {seconds} s without a request: another client waits"
+                "nbd: {from}: disconnected after {:.0} s without a request: another client waits",
+                idle.as_secs_f64()
             );
             self.log.log_in_background(*origin, message);
         }
@@ -177,10 +177,10 @@ impl FrontEnd for Nbd {
     fn flush(&mut self, host: &mut Host<'_>) {
         self.connections.flush(host);
         while let Some(Displaced { origin, from, idle }) = self.connections.reclaim(self.idle(), host) {
-            let seconds = idle.as_nanos() / 1_000_000_000;
             let message = format_args!(
-                "nbd: {from}: disconnected: it holds memory for {seconds} s without reading its replies or sending its data, and another \
-                 client waits for memory"
+                "nbd: {from}: disconnected: it holds memory for {:.0} s without reading its replies or sending its data, and another \
+                 client waits for memory",
+                idle.as_secs_f64()
             );
             self.log.log_in_background(origin, message);
             self.connections.flush(host);

@@ -224,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_proceeds_is_displaced_after_one_that_does_not() {
+        let handshakes = Handshakes::new(3);
+        let begin = || handshakes.begin(ClientSocket::Unix(UnixStream::pair().unwrap().0)).unwrap();
+        let (proceeds, stopped) = (begin(), begin());
+        proceeds.reached(Progress::Greeted);
+        handshakes.displace();
+        assert!(stopped.is_displaced() && !proceeds.is_displaced());
+    }
+
+    #[test]
     fn a_displaced_client_makes_room_when_its_thread_ends() {
         let handshakes = Handshakes::new(1);
         let socket = || {

@@ -391,6 +391,13 @@ mod tests {
         option(7, &[&(name.len() as u32).to_be_bytes()[..], name.as_bytes(), &[0, 0]].concat())
     }
 
+    #[test]
+    fn a_client_that_leaves_within_the_data_of_an_option_is_noticed() {
+        assert!(skip(&mut &[0; 4][..], 4).is_ok());
+        let error = skip(&mut &[0; 3][..], 4).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
     fn export() -> Export {
         Export {
             name: "disk".into(),

@@ -206,6 +206,16 @@ mod tests {
         assert_eq!(clients_memory(Some(1 << 20), machine), 1 << 20);
     }
 
+    /// As for the members of an array, each of which has a server.
+    #[test]
+    fn servers_of_one_program_share_the_memory() {
+        let of = |memory: u64, servers| {
+            NbdOptions { memory: Some(memory << 20), servers, ..options("unix:/run/a") }.division()
+        };
+        assert_eq!(of(64, 4), of(16, 1));
+        assert_ne!(of(64, 4), of(64, 1));
+    }
+
     #[test]
     fn an_address_is_parsed_and_printed_in_the_same_form() {
         for text in ["unix:/run/dwell/a.sock", "tcp:127.0.0.1:10809"] {

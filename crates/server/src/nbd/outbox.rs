@@ -122,7 +122,8 @@ impl Outbox {
             && self.sent >= first.len()
         {
             self.sent -= first.len();
-            self.zero_copy.is_sent(self.total - self.sent as u64);
+            // Data that was sent without a copy ends here: it is sent by a call of its own.
+            self.zero_copy.is_sent(self.total);
             if let Some(data) = self.waiting.pop_front().and_then(|reply| reply.data) {
                 freed += data.footprint();
                 pool.put(data);
@@ -146,11 +147,14 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
-    use std::io;
+    use std::io::{self, Read};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
 
     use rustix::io::IoSliceMut;
 
     use super::*;
+    use crate::buffer::Chunk;
     use crate::front::Host;
     use crate::poller::Interest;
 
@@ -221,6 +225,27 @@ mod tests {
             assert!(*client.received.borrow() == wire, "{most}");
             assert!(outbox.is_empty() && outbox.sent_bytes() == wire.len() as u64);
         }
+    }
+
+    #[test]
+    fn long_data_of_a_disk_in_memory_is_sent_without_a_copy() {
+        const BYTES: usize = 64 << 10;
+        let (server, mut client) = UnixStream::pair().unwrap();
+        let (server, mut pool) = (OwnedFd::from(server), Pool::new(0));
+        let mut outbox = Outbox::new(Some(server.as_fd()));
+        let mut chunk = Chunk::new(BYTES);
+        chunk.bytes_mut().fill(1);
+        let mut data = pool.take(BYTES);
+        chunk.lend(0, &mut data);
+        outbox.push(Header::simple(1, 0), Some(data));
+        outbox.send(&server, &mut pool).unwrap();
+        assert!(outbox.is_empty());
+        let address = chunk.bytes().as_ptr();
+        chunk.bytes_mut().fill(2);
+        assert_ne!(chunk.bytes().as_ptr(), address, "the client has not read the data");
+        let mut received = vec![0; 16 + BYTES];
+        client.read_exact(&mut received).unwrap();
+        assert!(received[16..].iter().all(|&byte| byte == 1));
     }
 
     #[test]

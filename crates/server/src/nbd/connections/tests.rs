@@ -227,3 +227,19 @@ fn more_small_requests_than_the_receive_memory_holds_are_all_answered() {
     assert!(!channel.ended, "the client was disconnected");
     assert_eq!(channel.to_client.as_slice().len(), REQUESTS * (16 + 512));
 }
+
+#[test]
+fn a_stopping_server_waits_until_its_replies_are_sent() {
+    let mut served = Served::new();
+    let client = served.connect(None);
+    client.1.borrow_mut().capacity = 0;
+    served.sends(&client, &header(READ, 1, 512));
+    served.executes();
+    served.with(|connections, _| connections.take_leave());
+    served.with(|connections, host| connections.flush(host));
+    assert!(!served.connections.is_empty() && !client.1.borrow().ended);
+    client.1.borrow_mut().capacity = usize::MAX;
+    served.with(|connections, host| connections.flush(host));
+    assert!(served.connections.is_empty() && client.1.borrow().ended);
+    assert_eq!(client.1.borrow().to_client.as_slice().len(), 16 + 512);
+}
