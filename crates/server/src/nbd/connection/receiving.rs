@@ -47,7 +47,8 @@ impl<S: Stream> Connection<S> {
             (self.begin, self.end) = (0, self.end - self.begin);
         }
         let (direct, last) = match &self.receiving {
-            Some(Receiving::Write { pending, filled }) if self.begin == self.end => {
+            Some(Receiving::Write { pending, filled }) => {
+                debug_assert!(self.begin == self.end, "`parse` has copied what was received");
                 direct_part(&mut self.pending[usize::from(*pending)].parts, *filled)
             }
             _ => (&mut [][..], true),
