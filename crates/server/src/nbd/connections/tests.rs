@@ -108,11 +108,12 @@ impl Served {
         self.with(|connections, host| connections.reclaim(IDLE, host)).is_some()
     }
 
-    /// Whether a client of this origin gets the place of another one.
-    fn makes_room(&mut self, places: &Arc<Places>, origin: Origin, shortage: Shortage) -> bool {
+    /// The client whose place a client of this origin gets.
+    fn makes_room(&mut self, places: &Arc<Places>, origin: Origin, shortage: Shortage) -> Option<String> {
         let (reply, _answer) = channel();
         let wanted = Wanted { places: places.clone(), origin, shortage, reply };
-        self.with(|connections, host| connections.make_room(&wanted, IDLE, host)).is_some()
+        self.with(|connections, host| connections.make_room(&wanted, IDLE, host))
+            .map(|displaced| displaced.from)
     }
 }
 
@@ -174,9 +175,10 @@ fn an_idle_client_leaves_its_place_to_a_client_of_the_same_listeners() {
     ] {
         let mut served = Served::new();
         let client = served.connect(Some((&one, near)));
-        assert!(!served.makes_room(places, origin, shortage), "it has just connected");
+        assert_eq!(served.makes_room(places, origin, shortage), None, "it has just connected");
         served.now = Time::ZERO + IDLE;
-        assert_eq!(served.makes_room(places, origin, shortage), expected, "{origin:?}, {shortage:?}");
+        let displaced = expected.then(|| "simulation".to_string());
+        assert_eq!(served.makes_room(places, origin, shortage), displaced, "{origin:?}, {shortage:?}");
         served.with(|connections, host| connections.flush(host));
         assert_eq!(client.1.borrow().ended, expected);
     }
@@ -242,4 +244,25 @@ fn a_stopping_server_waits_until_its_replies_are_sent() {
     served.with(|connections, host| connections.flush(host));
     assert!(served.connections.is_empty() && client.1.borrow().ended);
     assert_eq!(client.1.borrow().to_client.as_slice().len(), 16 + 512);
+}
+
+/// Otherwise its further requests would fill the receive memory.
+#[test]
+fn a_client_whose_request_waits_for_memory_is_not_read_further() {
+    const SMALL: usize = 6000;
+    let mut served = Served::new();
+    let [writes, waits] = [(); 2].map(|()| served.connect(None));
+    served.sends(&writes, &header(WRITE, 1, MIB));
+    let small = (0..SMALL).flat_map(|cookie| header(READ, cookie as u64, 512));
+    served.sends(&waits, &header(READ, 0, MIB).into_iter().chain(small).collect::<Vec<_>>());
+    for _ in 0..3 {
+        served.sends(&waits, &[]);
+    }
+    assert!(!waits.1.borrow().to_server.as_slice().is_empty() && !waits.1.borrow().ended);
+    served.sends(&writes, &[1; MIB]);
+    for _ in 0..SMALL {
+        served.executes();
+        served.sends(&waits, &[]);
+    }
+    assert_eq!(waits.1.borrow().to_client.as_slice().len(), 16 + MIB + SMALL * (16 + 512));
 }
