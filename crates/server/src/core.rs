@@ -3,7 +3,6 @@
 //! The device's thread (`thread`) drives a core in real time; the simulation drives the same core in virtual time.
 
 use std::io;
-use std::time::Instant;
 
 use elevator::Time;
 
@@ -16,7 +15,7 @@ use crate::poller::Poller;
 /// A device, its front ends and the handler of its orders.
 ///
 /// A round is [`begin_round`](Self::begin_round), then the events that arrived ([`ready`](Self::ready),
-/// [`timers`](Self::timers), [`order`](Self::order)), then [`end_round`](Self::end_round).
+/// [`order`](Self::order)), then [`end_round`](Self::end_round).
 pub(crate) struct Core {
     pub(crate) device: Device,
     pub(crate) fronts: Vec<Box<dyn FrontEnd>>,
@@ -60,18 +59,6 @@ impl Core {
     /// The descriptor that a front end watches under `number` is ready.
     pub(crate) fn ready(&mut self, front: FrontIndex, number: u32, now: Time) {
         self.with_front(front as usize, now, |front, host| front.ready(number, host));
-    }
-
-    /// Calls the timers of front ends that are due; the number of calls.
-    pub(crate) fn timers(&mut self, now: Time) -> usize {
-        let mut calls = 0;
-        for index in 0..self.fronts.len() {
-            if self.fronts[index].due().is_some_and(|at| at <= Instant::now()) {
-                self.with_front(index, now, |front, host| front.timer(host));
-                calls += 1;
-            }
-        }
-        calls
     }
 
     /// Obeys an order from the control socket.
@@ -166,15 +153,17 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use elevator::queue::{Options, Queue};
+    use disks::Fixed;
+    use elevator::queue::{Cache, Options, Plugging, Queue};
     use elevator::{Flags, Op, Sector, Sectors, Span};
     use schedulers::{Environment, Spec};
 
     use super::*;
-    use crate::backend::{Backend, Done, Geometry, Job, Memory, Payload};
+    use crate::backend::{Backend, Done, Emulated, Geometry, Job, Memory, Nature, Nothing, Payload};
     use crate::operation::NewOperation;
     use crate::statistics::Watch;
 
@@ -226,5 +215,41 @@ mod tests {
             Core::new(device, Vec::new(), orders).unwrap().end(now);
             assert_eq!(dropped.load(Relaxed), !has_lost_job);
         }
+    }
+
+    #[test]
+    fn a_request_that_was_due_before_a_round_is_dispatched_before_the_round_s_arrivals() {
+        let make = |name: &str| Ok(Spec::parse(name).unwrap().build(&Environment::default()).unwrap() as _);
+        let drive = Fixed::new(1 << 30, 1, Span::from_millis(1));
+        let nature = Nature { cache: Cache::WriteThrough, ..Nature::default() };
+        let backend = Emulated::new(Box::new(drive), Box::new(Nothing::new(1 << 30, 1)), nature).unwrap();
+        let options = Options { depth: 1, plugging: Plugging::Task { most: 32 }, ..Options::default() };
+        let queue = Queue::observed(options, make("sstf").unwrap(), Watch::new(None));
+        let device = Device::new(queue, Box::new(backend));
+        let mut core =
+            Core::new(device, Vec::new(), Orders::new(Arc::new(make), "sstf".to_string())).unwrap();
+        let read = |core: &mut Core, now, start| {
+            let (op, sectors, flags, process) = (Op::Read, Sectors(8), Flags::default(), None);
+            let start = Sector(start);
+            let payload = Payload::Data(core.device.pool.take(4096));
+            let operation = NewOperation { cookie: start.0, op, start, sectors, flags, process, payload };
+            let _ = core.device.submit(now, 0, operation);
+        };
+        let at = |micros| Time::ZERO + Span::from_micros(micros);
+        core.begin_round(at(0));
+        [0, 1 << 20].into_iter().for_each(|start| read(&mut core, at(0), start));
+        core.device.unplug();
+        core.device.advance(at(0));
+        // The first read completes after 1 ms, when only the far one is queued.
+        core.begin_round(at(1500));
+        read(&mut core, at(1500), 16);
+        core.device.unplug();
+        core.device.advance(at(2000));
+        let order: Vec<u64> = iter::from_fn(|| core.device.next_event(at(2000)))
+            .filter_map(
+                |event| if let FrontEndEvent::Answer(answer) = event { Some(answer.cookie) } else { None },
+            )
+            .collect();
+        assert_eq!(order, [0, 1 << 20]);
     }
 }

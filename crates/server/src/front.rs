@@ -90,7 +90,7 @@ pub trait FrontEnd {
     /// The submitter that had to wait ([`Accepted::Asleep`]) after the operation `cookie` may continue.
     fn woken(&mut self, cookie: u64, host: &mut Host<'_>);
 
-    /// The round ends: send the gathered replies.
+    /// The round ends: do what is due, and send the gathered replies.
     fn flush(&mut self, host: &mut Host<'_>);
 
     /// Accept no more requests; accepted ones are completed.
@@ -99,13 +99,10 @@ pub trait FrontEnd {
     /// Whether, after [`stop`](Self::stop), no work is left.
     fn is_done(&self) -> bool;
 
-    /// When to call [`timer`](Self::timer), if at all.
+    /// When to call [`flush`](Self::flush) at the latest, if nothing else happens.
     fn due(&self) -> Option<Instant> {
         None
     }
-
-    /// The time of [`due`](Self::due) has been reached.
-    fn timer(&mut self, _host: &mut Host<'_>) {}
 
     /// Connected clients.
     fn clients(&self) -> Vec<Client> {

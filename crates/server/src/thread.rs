@@ -138,7 +138,6 @@ impl DeviceThread {
             self.ready(source, now);
             n += 1;
         }
-        n += self.core.timers(now);
         if n > 0 {
             self.waiting.busy_poll.found();
             self.last_busy = now;

@@ -100,7 +100,4 @@ impl FrontEnd for Admission {
     fn due(&self) -> Option<Instant> {
         self.next
     }
-
-    /// What is due happens in `flush`, which follows.
-    fn timer(&mut self, _host: &mut Host<'_>) {}
 }
