@@ -178,7 +178,7 @@ table! {
         "seed" Whole of.run.seed, "draw of the random numbers; 1 is the workload as written";
         "scale" Number of.run.scale, "size of a script's data, operations and memory; null for other workloads";
         "at_most_ns" Whole of.run.at_most_ns, "virtual time after which the run stops; null for none";
-        "by_time" Flag of.by_time, "the requests arrive at given times, so the throughput is the recording's; of scripts, programs run for a given time";
+        "by_time" Flag of.by_time, "the requests arrive at given times, so the throughput is the recording's; for scripts: programs run for a given time";
         "left_out" Whole of.omitted.map(|omitted| omitted.requests), "requests of the recording that are not replayed because they are malformed or impossible; null for other workloads";
         "omissions" Text of.omitted.filter(|omitted| !omitted.lines.is_empty()).map(|omitted| omitted.lines.join("; ")), "what the recording lacks, with reasons; null if nothing";
         "failure" Text of.failure, "why there is no complete result; null if there is one";
@@ -186,7 +186,7 @@ table! {
         "elapsed_ns" Whole of.of(|m| m.elapsed_ns), "virtual time from the start to the last completion, or to the end of a script's measured processes";
         "bytes" Whole of.of(|m| m.bytes), "bytes that the device read and wrote";
         "mb_per_s" Number of.of(machine::Measured::megabytes_per_second), "10^6 bytes per second that the device moved";
-        "requests" Whole of.of(|m| m.requests.max(m.latency.count)), "finished requests with flushes; of scripts, reads and writes of their programs";
+        "requests" Whole of.of(|m| m.requests.max(m.latency.count)), "finished requests with flushes; for scripts: reads and writes of their programs";
         "failed" Whole of.of(|m| m.failed), "failed requests";
         "dispatched" Whole of.of(|m| m.dispatched), "requests dispatched to the device, after merging";
         "mean_ns" Whole of.latency(|m| m.latency, |l| l.mean_ns), "mean latency of all requests but flushes";
@@ -210,7 +210,7 @@ table! {
         "seeks" Whole of.of(|m| m.seeks), "accesses that did not continue the previous one";
         "waited_ns" Whole of.of(|m| m.waits.total_ns), "time in which the device waited on purpose with requests queued";
         "fairness" Number of.result.and_then(|result| result.fairness), "Jain's index over the slowdown of each process (not scripts)";
-        "of_limit" Number of.result.and_then(evaluation::runs::Run::of_limit), "share of the physical limit (not scripts)";
+        "of_limit" Number of.result.and_then(evaluation::runs::Run::of_limit), "part of the physical limit that the run reached, 0 to 1 (not scripts)";
     }
 }
 
