@@ -47,6 +47,8 @@ struct Parsed<T> {
     items: Vec<T>,
     /// With the number of items before.
     odd: Vec<(u32, Odd)>,
+    /// The block's waits, in nanoseconds.
+    waited: u64,
 }
 
 /// The channels of a worker.
@@ -71,6 +73,8 @@ pub(crate) struct Blocks<F: LineFormat> {
     odd: std::vec::IntoIter<(u32, Odd)>,
     next_odd: Option<(u32, Odd)>,
     block: Option<Block>,
+    /// The waits of the blocks before, and of this one.
+    waited: [u64; 2],
     /// The workers of the next blocks.
     order: Receiver<usize>,
     rest: Receiver<(Input, F)>,
@@ -117,6 +121,7 @@ impl<F: LineFormat> Blocks<F> {
             odd: Vec::new().into_iter(),
             next_odd: None,
             block: None,
+            waited: [0; 2],
             order,
             rest,
         }
@@ -130,10 +135,7 @@ impl<F: LineFormat> Blocks<F> {
                 return Ok(Step::Item(item));
             }
             if self.at < self.until {
-                *number += 1;
-                self.at += 1;
-                context.place = Position::Line(*number);
-                self.too_many(*number, context)?;
+                self.rejected(number, context)?;
             } else if let Some(step) = self.other(number, context)? {
                 return Ok(step);
             }
@@ -152,12 +154,13 @@ impl<F: LineFormat> Blocks<F> {
             *number += u64::from(lines);
             self.advance();
         }
-        let place = Position::Line(*number + 1);
-        let mut item = self.items[self.at].full();
+        let mut item = self.items[self.at].later(self.waited[0])?.full();
+        let line = *number + self.items[self.at].lines();
+        let place = Position::Line(line);
         if !item.settle(&self.workers[self.turn].ids, place) {
             return None;
         }
-        *number += 1;
+        *number = line;
         self.at += 1;
         context.place = place;
         context.good();
@@ -176,19 +179,21 @@ impl<F: LineFormat> Blocks<F> {
         if self.at >= self.until {
             return false;
         }
-        let place = Position::Line(*number + 1);
-        *to = self.items[self.at].full();
+        let Some(item) = self.items[self.at].later(self.waited[0]) else { return false };
+        let line = *number + item.lines();
+        let place = Position::Line(line);
+        *to = item.full();
         if !to.settle(&self.workers[self.turn].ids, place) {
             return false;
         }
         self.at += 1;
-        *number += 1;
+        *number = line;
         context.place = place;
         context.good();
         true
     }
 
-    /// Appends items that are there already; false if there are none. `settled` has the form that [`Settle::settle`] makes of an item.
+    /// Appends items that are there already; false if there are none. Appends to [`Context::places`] if an item has several lines. `settled` has the form that [`Settle::settle`] makes of an item.
     #[inline]
     pub(crate) fn read_batch<U>(
         &mut self,
@@ -198,18 +203,28 @@ impl<F: LineFormat> Blocks<F> {
         settled: impl Fn(F::Item, &[DeviceId], Position) -> Option<U>,
     ) -> bool {
         let ids = &self.workers[self.turn].ids;
-        let (first, before) = (*number + 1, to.len());
+        let (before, from, mut line) = (to.len(), *number, *number);
         let items = self.items.get(self.at..self.until.min(self.at + BATCH)).unwrap_or_default();
-        to.extend(
-            items.iter().zip(first..).map_while(|(item, line)| settled(*item, ids, Position::Line(line))),
-        );
+        to.extend(items.iter().map_while(|item| {
+            let next = line + item.lines();
+            let settled = settled(item.later(self.waited[0])?, ids, Position::Line(next))?;
+            line = next;
+            Some(settled)
+        }));
         let count = to.len() - before;
         if count == 0 {
             return false;
         }
         self.at += count;
-        *number += count as u64;
-        context.place = Position::Line(first);
+        *number = line;
+        context.place = Position::Line(from + items[0].lines());
+        if line - from > count as u64 {
+            let mut line = from;
+            context.places.extend(items[..count].iter().map(|item| {
+                line += item.lines();
+                Position::Line(line)
+            }));
+        }
         context.good();
         true
     }
@@ -262,14 +277,16 @@ impl<F: LineFormat> Blocks<F> {
             Ok((turn, Ok(parsed))) => {
                 self.turn = turn;
                 (self.items, self.odd, self.at) = (parsed.items, parsed.odd.into_iter(), 0);
+                self.waited = [self.waited_by_now(), parsed.waited];
                 self.block = parsed.block;
                 self.advance();
                 return Ok(None);
             }
             // All workers have ended.
             Err(_) => {
-                if let Ok(rest) = self.rest.recv() {
-                    return Ok(Some(Step::Rest(Box::new(rest))));
+                if let Ok((input, mut format)) = self.rest.recv() {
+                    format.resume(self.waited_by_now());
+                    return Ok(Some(Step::Rest(Box::new((input, format)))));
                 }
             }
             Ok(_) => {}
@@ -277,17 +294,27 @@ impl<F: LineFormat> Blocks<F> {
         Err(context.error(ErrorKind::Io, "a thread that parses lines has failed").at(context.place))
     }
 
-    /// An item of a device beyond the limit counts as malformed.
+    /// The waits up to the end of this block.
+    const fn waited_by_now(&self) -> u64 {
+        self.waited[0].saturating_add(self.waited[1])
+    }
+
+    /// The next item is of a device beyond the limit, or too late: it counts as malformed.
     #[cold]
-    fn too_many(&self, number: u64, context: &mut Context) -> Result<(), Error> {
-        let bad = Context::too_many_devices();
+    fn rejected(&mut self, number: &mut u64, context: &mut Context) -> Result<(), Error> {
+        let item = self.items[self.at];
+        *number += item.lines();
+        self.at += 1;
+        context.place = Position::Line(*number);
+        if item.later(self.waited[0]).is_none() {
+            return context.malformed(FieldError::impossible_time(), &[]);
+        }
         let Some(block) = &self.block else { return Ok(()) };
         // The block's last line has a known number: that of the present line and of those behind it.
-        let behind = self.items.len() - self.at
+        let behind = self.items[self.at..].iter().map(|item| item.lines() as usize).sum::<usize>()
             + self.next_odd.iter().chain(self.odd.as_slice()).map(|(_, odd)| odd.lines()).sum::<usize>();
         let mut lines = block.bytes[..block.length].split(|&byte| byte == b'\n').rev().skip(1);
-        debug_assert!(number > 0);
-        context.malformed(bad, lines.nth(behind).unwrap_or_default())
+        context.malformed(Context::too_many_devices(), lines.nth(behind).unwrap_or_default())
     }
 }
 
@@ -325,10 +352,11 @@ fn work<F: LineFormat>(
         let mut items = spares.try_recv().unwrap_or_default();
         items.clear();
         let (items, odd) = parse(&mut format, &mut context, &block, items);
+        let waited = format.take_waited();
         let needs_text = odd.iter().any(|(_, odd)| matches!(odd, Odd::Bad(..) | Odd::Device(_)));
         let mut block = Some(block);
         text = block.take_if(|_| !needs_text).map(|block| block.bytes).unwrap_or_default();
-        if !is_taken || parsed.send(Parsed { block, items, odd }).is_err() {
+        if !is_taken || parsed.send(Parsed { block, items, odd, waited }).is_err() {
             return;
         }
     }

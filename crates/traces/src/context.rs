@@ -187,6 +187,7 @@ impl Context {
         let found = line.get(bad.at as usize..).unwrap_or_default();
         let shown = String::from_utf8_lossy(&found[..found.len().min(SHOWN)]);
         let problem = match shown.is_empty() {
+            true if bad.expected == Expected::PossibleTime => format!("expected {}", bad.expected),
             true => format!("expected {}, found the end of the line", bad.expected),
             false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
         };

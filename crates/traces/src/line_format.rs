@@ -17,8 +17,17 @@ pub(crate) trait LineFormat: Clone + Send + 'static {
         true
     }
 
+    /// The waits since this was called before, in nanoseconds: the lines after a block are later by those of the block.
+    fn take_waited(&mut self) -> u64 {
+        0
+    }
+
+    /// Continues behind blocks with so many waits, and with the devices of another context.
+    fn resume(&mut self, _waited: u64) {}
+
     /// Parses the line with which a text begins, up to its `end`; `None` if it is valid and has no request. A text of many lines is given first, because
     /// a search for the end of the line would be a second pass over it. After an error the line is given by itself, so that an error changes nothing.
+    /// An [item](Item::lines) may be of several lines of a text.
     fn parse(
         &mut self,
         cursor: &mut Cursor<'_>,

@@ -128,6 +128,7 @@ impl<F: LineFormat<Item: Item<Full = Record>>> Source for Lines<F> {
     }
 
     fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
+        context.places.clear();
         if let Some(blocks) = &mut self.blocks
             && blocks.read_batch(to, &mut self.number, context, |item, ids, place| {
                 let mut item = item.full();

@@ -59,6 +59,18 @@ pub(crate) trait Item: Copy + Send + 'static {
     type Full: Settle;
 
     fn full(self) -> Self::Full;
+
+    /// Number of lines.
+    #[inline(always)]
+    fn lines(&self) -> u64 {
+        1
+    }
+
+    /// The item after the waits of earlier blocks, in nanoseconds; `None` if its time is not possible.
+    #[inline(always)]
+    fn later(self, _waited: u64) -> Option<Self> {
+        Some(self)
+    }
 }
 
 impl<T: Settle> Item for T {

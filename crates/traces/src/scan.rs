@@ -13,6 +13,8 @@ pub(crate) enum Expected {
     Text(&'static str),
     /// One of the devices so far, of which there are [`DEVICES_MAX`].
     KnownDevice,
+    /// A time that is the sum of the waits before.
+    PossibleTime,
 }
 
 impl fmt::Display for Expected {
@@ -20,6 +22,7 @@ impl fmt::Display for Expected {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::KnownDevice => write!(f, "one of at most {DEVICES_MAX} devices"),
+            Self::PossibleTime => f.write_str("waits before this line that sum up to less than 584 years"),
         }
     }
 }
@@ -32,6 +35,13 @@ pub(crate) struct FieldError {
     pub(crate) expected: Expected,
     /// Byte position in the line.
     pub(crate) at: u32,
+}
+
+impl FieldError {
+    /// Of a request whose time is a sum of waits; of no field of its line.
+    pub(crate) const fn impossible_time() -> Self {
+        Self { field: "time", expected: Expected::PossibleTime, at: u32::MAX }
+    }
 }
 
 /// A position in a line, or in a text that begins with it: no function but [`line_end`](Self::line_end) goes beyond the end of a line.

@@ -51,11 +51,26 @@ fn line(format: &str, n: u64) -> String {
                 n / 999
             )
         }
+        "v2.iolog" | "v3.iolog" if n == 0 => format!("fio version {} iolog", &format[1..2]),
+        "v2.iolog" | "v3.iolog" => {
+            let start = if format == "v3.iolog" { format!("{n} /dev/d") } else { "/dev/d".to_owned() };
+            let offset = sector * 5_120_000;
+            match n % 17 {
+                3 => format!("{start}{device} sync"),
+                4 => format!("{start}{device} trim {offset} 4096"),
+                5 => format!("{start}{device} add"),
+                _ if format == "v2.iolog" && n % 5 % 2 == 0 => format!("{start}{} wait {}", n % 3, n % 999),
+                _ => {
+                    let device = if n % 50 < 40 { n / 5_000 } else { device };
+                    format!("{start}{device} {} {offset} 4096", ["read", "write"][op as usize])
+                }
+            }
+        }
         _ => panic!("{format}"),
     }
 }
 
-const FORMATS: [&str; 10] = [
+const FORMATS: [&str; 12] = [
     "alibaba.csv",
     "tencent.csv",
     "msr.csv",
@@ -66,6 +81,8 @@ const FORMATS: [&str; 10] = [
     "a.ftrace",
     "a.blkparse",
     "a.trace",
+    "v2.iolog",
+    "v3.iolog",
 ];
 
 /// A text with some lines that are not as they should be.
@@ -213,6 +230,35 @@ fn devices_beyond_the_limit_are_the_same_error() {
     let lines: Vec<&str> = text.lines().take(65_537).collect();
     let last = assert_same("devices.ascii", lines.join("\n").as_bytes(), &all);
     assert!(last.contains("devices.ascii:65537: device: expected one of at most 65536 devices"), "{last}");
+    // Items of two lines.
+    let lines: String = (0..66_000).map(|n| format!("d{n} wait 3\nd{n} read {n} 512\n")).collect();
+    let text = "fio version 2 iolog\n".to_owned() + &lines;
+    let waits = assert_same("devices.iolog", text.as_bytes(), &all);
+    let expected = "devices.iolog:131075: device: expected one of at most 65536 devices, found 'd65536 read";
+    assert!(waits.contains(expected), "{waits}");
+}
+
+#[test]
+fn waits_add_up_over_blocks() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    let begin = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n".to_owned();
+    let lines = "/dev/sda wait 7\n/dev/sda read 0 4096\n/dev/sda write 4096 4096\n";
+    let few = begin.clone() + &lines.repeat(20_000);
+    let whole = assert_same("waits.iolog", few.as_bytes(), &all);
+    // 20,000 waits of 7 us.
+    assert!(whole.contains("\n0.140000000s /dev/sda write 4096+4096 not done\tline 60003"), "{}", &whole[..400]);
+    // 2^64 ns after the first blocks, within a block, and at once; later requests are malformed.
+    let year = format!("/dev/sda wait {}\n", 365_u64 * 86_400 * 1_000_000);
+    for (repeats, every) in [(20_000, 40), (20_000, 1), (0, 1)] {
+        let mut text = begin.clone() + &lines.repeat(repeats);
+        for n in 0..30_000 {
+            text += if n % every == 0 { &year } else { "" };
+            text += lines;
+        }
+        let whole = assert_same("waits.iolog", text.as_bytes(), &all);
+        assert!(whole.contains("time: expected waits before this line that sum up to less than 584 years"));
+        assert_same("waits.iolog", text.as_bytes(), &Options { strict: true, ..all.clone() });
+    }
 }
 
 #[test]
