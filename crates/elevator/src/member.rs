@@ -16,6 +16,9 @@ pub enum Directive {
     /// The heads of all members have reached the stream: serve it until this time, instead of the member's own slice. From
     /// now on the stream can break. A time in the past ends the service.
     Slice(Time),
+    /// This queued request, of the array's own traffic, interrupts the stream in service: dispatch it before the stream's further requests, which
+    /// then continue the slice. The requests for which this directive was sent go in its order. Without a stream in service it has no effect.
+    Pass(RequestId),
     /// Whether the member serves streams at all (default: true). If not, it dispatches the wrapped policy's candidate.
     Waiting(bool),
 }

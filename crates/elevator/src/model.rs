@@ -289,8 +289,9 @@ impl<'a> Model<'a> {
     fn direct(&mut self) {
         let selected = self.queue.selected(self.now, None);
         let slice = Directive::Slice(self.now + Span::from_nanos(self.random.below(200_000_000)));
-        let directive = match (self.random.below(4), selected) {
+        let directive = match (self.random.below(5), selected) {
             (0, Some(id)) => Directive::Urgent(id),
+            (4, Some(id)) => Directive::Pass(id),
             (1 | 2, Some(id)) => Directive::Adopt(id),
             _ if self.random.once_in(4) => Directive::Slice(self.now),
             _ => slice,

@@ -15,7 +15,7 @@ use elevator::queue::{
 use elevator::{Flags, Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 
-use crate::array::Link;
+use crate::array::{BACKGROUND, Link};
 use crate::backend::{Backend, Done, Job, Payload, Piece};
 use crate::buffer::Pool;
 use crate::operation::{Answer, FrontEndEvent, FrontIndex, NewOperation, Woken};
@@ -234,9 +234,7 @@ impl Device {
             .map(|split| split.causes(&mut self.queue, self.now, op, start, sectors))
             .unwrap_or_default();
         let flags = Flags { direct, ..flags };
-        // The array's own traffic forms no streams, and has the smallest share where the policy has shares.
-        let priority =
-            if is_background { Priority { level: 7, ..Priority::default() } } else { Priority::default() };
+        let priority = if is_background { BACKGROUND } else { Priority::default() };
         let submission = Submission { token, op, start, sectors, flags, priority, process, causes };
         self.queue.submit(self.now, submission)
     }

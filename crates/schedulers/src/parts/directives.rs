@@ -1,5 +1,7 @@
 //! An array coordinator's directives to a member, as far as they still apply.
 
+use alloc::vec::Vec;
+
 use elevator::array::Report;
 use elevator::{RequestId, Span, Time};
 
@@ -21,7 +23,6 @@ pub(crate) struct Adopted<S> {
 }
 
 /// The directives to a policy whose streams have numbers of this type.
-#[derive(Clone, Copy)]
 pub(crate) struct Directives<S> {
     /// Dispatched at once.
     pub(crate) urgent: Option<RequestId>,
@@ -30,6 +31,12 @@ pub(crate) struct Directives<S> {
     /// When this request has completed, the head is at the adopted stream.
     pub(crate) brings: Option<RequestId>,
     pub(crate) adopted: Option<Adopted<S>>,
+    /// Queued requests of the array's own traffic, which interrupt the service of a stream.
+    passing: Vec<RequestId>,
+    /// Those in the device, and since when.
+    passed: Vec<(RequestId, Time)>,
+    /// Until when the adopted stream's next request may be late because of them.
+    late_until: Time,
     /// No stream may be served.
     pub(crate) is_off: bool,
     /// A report that the coordinator has not collected yet.
@@ -38,7 +45,17 @@ pub(crate) struct Directives<S> {
 
 impl<S> Default for Directives<S> {
     fn default() -> Self {
-        Self { urgent: None, called: None, brings: None, adopted: None, is_off: false, report: None }
+        Self {
+            urgent: None,
+            called: None,
+            brings: None,
+            adopted: None,
+            passing: Vec::new(),
+            passed: Vec::new(),
+            late_until: Time::ZERO,
+            is_off: false,
+            report: None,
+        }
     }
 }
 
@@ -82,6 +99,52 @@ impl<S: Copy + PartialEq> Directives<S> {
         if self.urgent == Some(absorbed) {
             self.urgent = Some(by);
         }
+        if self.takes_back(absorbed) {
+            self.pass(by);
+        }
+    }
+
+    pub(crate) fn pass(&mut self, id: RequestId) {
+        if !self.passing.contains(&id) {
+            self.passing.push(id);
+        }
+    }
+
+    fn takes_back(&mut self, id: RequestId) -> bool {
+        let place = self.passing.iter().position(|&passing| passing == id);
+        place.map(|place| self.passing.remove(place)).is_some()
+    }
+
+    /// A request goes to the device.
+    pub(crate) fn leaves(&mut self, now: Time, id: RequestId) {
+        if self.takes_back(id) {
+            self.passed.push((id, now));
+        }
+    }
+
+    /// A request has left the device. The stream's next request may need other members, whose heads are still away: after one that passes it is
+    /// expected for another two of the longest positioning times.
+    pub(crate) fn has_left(&mut self, now: Time, id: RequestId, longest: Span) {
+        if let Some(place) = self.passed.iter().position(|passed| passed.0 == id) {
+            self.passed.swap_remove(place);
+            self.late_until = now + longest * 2;
+        }
+    }
+
+    /// The next request that is to pass.
+    pub(crate) fn next_to_pass(&self) -> Option<RequestId> {
+        self.passing.first().copied()
+    }
+
+    /// Whether the stream in service is, or was just now, interrupted.
+    pub(crate) fn is_interrupted(&self, now: Time) -> bool {
+        !self.passing.is_empty() || !self.passed.is_empty() || now < self.late_until
+    }
+
+    /// Whether a request that passes has been in the device for longer than a positioning time takes: the device's own scheduler prefers others,
+    /// and must get no more of them.
+    pub(crate) fn is_neglected(&self, now: Time, longest: Span) -> bool {
+        self.passed.iter().any(|&(_, since)| now >= since + longest)
     }
 
     /// A request has completed: whether it brought the head to the stream.

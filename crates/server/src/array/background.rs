@@ -44,11 +44,21 @@ const BURST: u64 = 256;
 /// How often a member looks whether the others have become quiet.
 const LOOK: Span = Span::from_millis(5);
 
+/// Bytes that the background reads of each member in a turn. Each turn costs the foreground the head's way to the sweep and back; md has no more in
+/// flight for each member of RAID 5 and 6.
+const TURN: u64 = 1 << 20;
+
+/// The least of a turn, one of md's requests.
+const TURN_MIN: u64 = 64 << 10;
+
+/// The longest time between turns: at a low rate they are smaller. md keeps programs' requests for the same sectors waiting.
+const TURNS: Span = Span::from_millis(500);
+
 /// The least rate is that of such a period. A background that was faster may be slower for so long: no foreground request waits for it meanwhile.
 /// One that was slower, because its requests waited in the queue or the drive, may be faster until it has caught up.
 const PERIOD: Span = Span::from_secs(1);
 
-/// A background without a request in flight for so long has nothing to catch up with.
+/// A background that had no request, neither in flight nor held, for so long has nothing to catch up with.
 const PAUSE: Span = Span::from_millis(100);
 
 /// Sequences of the foreground that a member distinguishes.
@@ -65,6 +75,11 @@ const RANGES: usize = 128;
 
 /// A place that this many requests of the member have left alone is given up first.
 const STALE: u64 = 10_000;
+
+fn time_of(bytes: u64, rate: u64) -> Span {
+    let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+    Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64)
+}
 
 /// What md reports of its own traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +127,9 @@ impl Sweep {
 pub(crate) struct Activity {
     /// Bytes a second that the background of each member may transfer at least.
     least: u64,
+    /// Bytes of a turn, and the time in which the least rate transfers them.
+    turn: u64,
+    turns: Span,
     foreground: AtomicI64,
     touched: AtomicU64,
     sync: AtomicU8,
@@ -124,8 +142,14 @@ impl Activity {
     pub(crate) fn new(members: u32, least: u64) -> Self {
         let mut sweeps = Vec::new();
         sweeps.resize_with(members as usize, Sweep::default);
+        let least = least.max(1);
+        let turn = Span::from_nanos(TURNS.as_nanos().min(1 << 40));
+        let turn = (u128::from(least) * u128::from(turn.as_nanos()) / 1_000_000_000) as u64;
+        let turn = turn.clamp(TURN_MIN, TURN);
         Self {
-            least: least.max(1),
+            least,
+            turn,
+            turns: time_of(turn, least),
             foreground: AtomicI64::new(0),
             touched: AtomicU64::new(0),
             sync: AtomicU8::new(Resync::Unknown as u8),
@@ -133,6 +157,18 @@ impl Activity {
             held: AtomicU64::new(0),
             recognised: AtomicU64::new(0),
         }
+    }
+
+    /// The time that the least rate takes for so many bytes.
+    fn time_of(&self, bytes: u64) -> Span {
+        time_of(bytes, self.least)
+    }
+
+    /// When a turn begins that may begin at `allowed`. It does so at the same time on all members: each turn interrupts the stream that they all
+    /// serve, and the others would wait for each of them. What is late is not delayed further.
+    fn turn_after(&self, allowed: Time) -> Time {
+        let turns = self.turns.as_nanos().max(1);
+        Time::from_nanos(allowed.as_nanos().div_ceil(turns).saturating_mul(turns))
     }
 
     pub(super) fn set_sync(&self, sync: Resync) {
@@ -245,8 +281,12 @@ impl Default for Foreground {
 pub(super) struct Background {
     places: [Place; PLACES],
     uses: u64,
-    /// When the next request may go although the foreground is busy.
+    /// When the next request may go although the foreground is busy, in a turn.
     allowed: Time,
+    /// Bytes that may still go in this turn.
+    turn: u64,
+    /// A request went in a turn: those in the queue interrupt the stream in service.
+    passes: bool,
     foreground: Foreground,
     /// Sectors of the background's reads in flight.
     in_flight: u64,
@@ -378,19 +418,39 @@ impl Background {
         self.ended = now;
     }
 
-    /// Whether a request of the background may go now. If the foreground is busy, at the least rate.
-    pub(super) fn may_go(&mut self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
-        if now < self.allowed && !self.is_free(activity, sectors, now) {
-            return false;
+    /// A read of the background arrived, and no other one is held.
+    pub(super) fn arrived(&mut self, now: Time) {
+        if self.in_flight == 0 && now.since(self.ended) >= PAUSE {
+            self.allowed = self.allowed.max(now);
         }
-        let nanoseconds = u128::from(sectors.bytes()) * 1_000_000_000 / u128::from(activity.least);
-        let cost = Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64);
-        let is_new = self.in_flight == 0 && now.since(self.ended) >= PAUSE;
-        let earliest =
-            if is_new { now } else { Time::from_nanos(now.as_nanos().saturating_sub(PERIOD.as_nanos())) };
+    }
+
+    /// Whether a request of the background may go now. If the foreground is busy, in a turn.
+    pub(super) fn may_go(&mut self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
+        let earliest = Time::from_nanos(now.as_nanos().saturating_sub(PERIOD.as_nanos()));
+        if !self.is_free(activity, sectors, now) {
+            if self.turn == 0 {
+                if now < activity.turn_after(self.allowed.max(earliest)) {
+                    return false;
+                }
+                self.turn = activity.turn;
+            }
+            self.turn = self.turn.saturating_sub(sectors.bytes());
+            self.passes = true;
+        }
         // What went while the member was unused counts.
-        self.allowed = self.allowed.clamp(earliest, now + PERIOD) + cost;
+        self.allowed = self.allowed.clamp(earliest, now + PERIOD) + activity.time_of(sectors.bytes());
         true
+    }
+
+    /// A write of a rebuild goes. It follows reads that waited.
+    pub(super) fn writes(&mut self) {
+        self.passes = true;
+    }
+
+    /// Whether requests of the background in the queue interrupt the stream in service now.
+    pub(super) fn passes(&mut self) -> bool {
+        std::mem::take(&mut self.passes)
     }
 
     /// Whether a request of the background would delay no foreground request of which there is a sign.
@@ -413,7 +473,7 @@ impl Background {
             return now;
         }
         let gap = Some(self.foreground.touched + GAP).filter(|&end| end > now);
-        self.allowed.min(gap.unwrap_or(now + LOOK)).max(now)
+        activity.turn_after(self.allowed).min(gap.unwrap_or(now + LOOK)).max(now)
     }
 }
 
@@ -644,8 +704,11 @@ mod tests {
         let mut now = Time::ZERO + Span::from_secs(1);
         activity.foreground(now, 1);
         own.foreground_began(None, Sector(0), SMALL, now);
+        own.arrived(now);
         let rate = rate(&mut own, &activity, &mut now);
         assert!((900_000..=1_100_000).contains(&rate), "{rate} bytes a second beside a busy foreground");
+        assert!(own.passes(), "it interrupts the stream in service");
+        while own.may_go(&activity, SMALL, now) {}
         activity.foreground(now, -1);
         own.foreground_ended(now);
         assert!(!own.may_go(&activity, SMALL, now), "the foreground ended just now");
@@ -668,7 +731,7 @@ mod tests {
         activity.foreground(now, 1);
         own.foreground_began(None, Sector(0), SMALL, now);
         let paused = (1..2000).find(|&passed| own.may_go(&activity, SMALL, now + ms(passed)));
-        assert_eq!(paused, Some(1063), "a second and the time of one request");
+        assert_eq!(paused, Some(1500), "a second and the time of one request, and then the next turn");
     }
 
     #[test]
@@ -679,15 +742,42 @@ mod tests {
         own.foreground_began(None, Sector(0), SMALL, now);
         let passed =
             |own: &mut Background, now| (0..100).filter(|_| own.may_go(&activity, SMALL, now)).count();
-        assert_eq!(passed(&mut own, now), 1, "a new background");
+        own.arrived(now);
+        assert_eq!(passed(&mut own, now), 8, "a turn of half a second");
         own.began(SMALL);
-        now += ms(625);
-        assert_eq!(passed(&mut own, now), 10, "one each 62.5 ms, while the first one waited");
+        now += ms(499);
+        assert_eq!(passed(&mut own, now), 0);
+        now += ms(501);
+        assert_eq!(passed(&mut own, now), 16, "two turns are due, while the first one waited");
         now += Span::from_secs(60);
-        assert_eq!(passed(&mut own, now), 17, "at most a second's, and the next one");
+        assert_eq!(passed(&mut own, now), 24, "at most a second's, and the next turn");
         own.ended(SMALL, now);
         now += PAUSE;
-        assert_eq!(passed(&mut own, now), 1, "nothing was to do meanwhile");
+        own.arrived(now);
+        assert_eq!(passed(&mut own, now), 0, "nothing was to do meanwhile");
+        assert_eq!(passed(&mut own, Time::ZERO + ms(71_499)), 0);
+        assert_eq!(passed(&mut own, Time::ZERO + ms(71_500)), 8, "the next turn");
+    }
+
+    /// Each turn interrupts the stream that all members serve.
+    #[test]
+    fn members_take_their_turns_together() {
+        let activity = Activity::new(2, 4 << 20);
+        let turns = |first: u64| {
+            let (mut own, mut turns) = (Background::default(), Vec::new());
+            activity.foreground(Time::ZERO, 1);
+            own.foreground_began(None, Sector(0), SMALL, Time::ZERO);
+            own.arrived(Time::ZERO + ms(first));
+            for at in (first..3000).map(|at| Time::ZERO + ms(at)) {
+                let passed = (0..100).filter(|_| own.may_go(&activity, SMALL, at)).count();
+                if passed > 0 {
+                    turns.push((at.as_nanos() / 1_000_000, passed));
+                }
+            }
+            turns
+        };
+        assert_eq!(turns(1003), (5..12).map(|turn| (turn * 250, 16)).collect::<Vec<_>>(), "1 MiB in 250 ms");
+        assert_eq!(turns(1003), turns(1157), "another member's background began later");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use disks::array::Layout;
 use elevator::array::{ArrayRequest, ArrayRequestId, Directive, Member, MemberEvent};
 use elevator::queue::{Queue, Token};
-use elevator::{Op, Positioning, RequestId, Sector, Sectors, Span, Time};
+use elevator::{Op, Positioning, Priority, PriorityClass, RequestId, Sector, Sectors, Span, Time};
 
 use super::background::Background;
 use super::hub::{Directed, Hub, Message, Note};
@@ -20,6 +20,9 @@ use crate::statistics::Watch;
 /// After an attempt in vain a member's thread sleeps for so long. With a real-time priority it would otherwise keep the processor from the thread
 /// that runs the coordinator.
 const BUSY: Span = Span::from_micros(500);
+
+/// The priority of the array's own traffic, which therefore forms no streams, and has the smallest share where the policy has shares.
+pub(crate) const BACKGROUND: Priority = Priority { class: PriorityClass::BestEffort, level: 7 };
 
 /// A submission that was announced to the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub(crate) struct Link {
     /// The message that reported each queued request, by id; none for what has left the queue.
     queued: Vec<Option<u64>>,
     background: Background,
+    /// The background's requests in the queue that interrupt no stream yet.
+    waiting: Vec<RequestId>,
     held: VecDeque<(FrontIndex, NewOperation)>,
     latest: Time,
     /// Until then another thread runs the coordinator, if it did at the last attempt.
@@ -69,6 +74,7 @@ impl Link {
             of_request: Vec::new(),
             queued: Vec::new(),
             background: Background::default(),
+            waiting: Vec::new(),
             held: VecDeque::new(),
             latest: Time::ZERO,
             busy_until: Time::ZERO,
@@ -108,8 +114,14 @@ impl Link {
         if !self.background.recognises(activity, &layout, self.member, (op, start, sectors), now) {
             return Some((operation, false));
         }
-        // A write of a rebuild follows reads that waited.
-        if op == Op::Read && (!self.held.is_empty() || !self.background.may_go(activity, sectors, now)) {
+        if op == Op::Write {
+            self.background.writes();
+            return Some((operation, true));
+        }
+        if self.held.is_empty() {
+            self.background.arrived(now);
+        }
+        if !self.held.is_empty() || !self.background.may_go(activity, sectors, now) {
             activity.held.fetch_add(1, Ordering::Relaxed);
             self.held.push_back((front, operation));
             return None;
@@ -229,6 +241,7 @@ impl Link {
     fn pass_events(&mut self, now: Time, queue: &mut Queue<Watch>, positioning: Option<&dyn Positioning>) {
         let Some(mut events) = queue.observer().members.take() else { return };
         for event in events.drain(..) {
+            self.follow_background(&event);
             let note = match event {
                 MemberEvent::Carried(token, id) => {
                     let known = self.announced.get(token.0 as usize);
@@ -257,6 +270,18 @@ impl Link {
             }
         }
         queue.observer().members = Some(events);
+        if self.background.passes() {
+            self.waiting.drain(..).for_each(|id| queue.direct(now, Directive::Pass(id)));
+        }
+    }
+
+    fn follow_background(&mut self, event: &MemberEvent) {
+        match event {
+            MemberEvent::Inserted(request) if request.priority == BACKGROUND => self.waiting.push(request.id),
+            MemberEvent::Dispatched(request) => self.waiting.retain(|&id| id != request.id),
+            MemberEvent::Grown(_, Some(absorbed)) => self.waiting.retain(|&id| id != absorbed.id),
+            _ => {}
+        }
     }
 
     fn know(&mut self, id: RequestId, of: Option<ArrayRequestId>) {

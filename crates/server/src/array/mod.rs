@@ -35,7 +35,7 @@ pub use md::{Found, find, identifier, is_array, kernel_name, misplaced, refuse_o
 pub use run::{ArrayConfiguration, ArrayServer, MemberFactory, MemberSchedulers, run_array, start_array};
 
 pub(crate) use hub::Hub;
-pub(crate) use link::Link;
+pub(crate) use link::{BACKGROUND, Link};
 
 use crate::ServeError;
 use crate::clock::Clock;

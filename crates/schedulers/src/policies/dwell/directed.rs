@@ -72,8 +72,19 @@ impl Dwell {
         Some(self.dispatch(now, view, id, Reason::Urgent))
     }
 
+    /// The decision for a request that interrupts the array's service, if there is one.
+    pub(super) fn pass(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
+        if self.directives.is_neglected(now, self.service_times.longest()) {
+            return Some(hold(None, Wake::Completion, HoldReason::Directed));
+        }
+        let id = self.directives.next_to_pass()?;
+        self.own(now, self.stored[id].flow, view);
+        Some(self.dispatch(now, view, id, Reason::Urgent))
+    }
+
     /// A request is dispatched: with the urgent one the member adopts its flow.
     pub(super) fn directed_dispatch(&mut self, now: Time, id: RequestId) {
+        self.directives.leaves(now, id);
         if self.directives.urgent.take_if(|urgent| *urgent == id).is_none() {
             return;
         }
@@ -112,7 +123,7 @@ impl Dwell {
         if flow.in_device > 0 {
             return Some(Some(hold(None, Wake::Completion, HoldReason::AwaitCompletion)));
         }
-        if adopted.awaits_others {
+        if adopted.awaits_others || self.directives.is_interrupted(now) {
             return Some(Some(hold(Some(adopted.until), Wake::Timer, HoldReason::Directed)));
         }
         let cost = self.next_of(other).map(|id| self.time_elsewhere(&view.requests[id]));
@@ -147,6 +158,7 @@ impl ArrayMember for Dwell {
                     self.slice_since = now;
                 }
             }
+            Directive::Pass(id) => self.directives.pass(id),
             Directive::Waiting(waits) => {
                 self.directives.is_off = !waits;
                 self.release();

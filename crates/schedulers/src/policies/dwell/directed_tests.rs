@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use elevator::array::{Directive, Report};
-use elevator::{Decision, HoldReason, Reason};
+use elevator::{Decision, HoldReason, Priority, Reason, Request};
 
 use super::*;
 use crate::testing::member::{ELSEWHERE, called, service_times};
@@ -126,4 +126,31 @@ fn with_waiting_off_it_waits_for_no_flow() {
 fn without_a_head_it_follows_no_coordinator() {
     let mut dwell = Dwell::new(&Environment { rotational: false, ..Environment::default() });
     assert!(dwell.array_member().is_none());
+}
+
+#[test]
+fn the_arrays_own_traffic_interrupts_the_slice() {
+    let mut t = table();
+    let first = t.read(0);
+    t.direct(Directive::Urgent(first));
+    t.direct(Directive::Adopt(first));
+    t.serves(first, Reason::Urgent);
+    t.direct(Directive::Slice(at_ms(500)));
+    let priority = Priority { level: 7, ..Priority::default() };
+    let own = t.insert(Request { priority, ..request(ELSEWHERE / 2, 128) });
+    let child = t.read(8);
+    t.direct(Directive::Pass(own));
+    t.depth = 31;
+    t.at(100).sends(own, Reason::Urgent);
+    t.at(109).sends(child, Reason::SliceOwner);
+    let next = t.read(16);
+    t.at(110).holds(HoldReason::Directed, None);
+    t.complete(child);
+    t.complete(own);
+    t.sends(next, Reason::SliceOwner);
+    t.complete(next);
+    let other = t.read(ELSEWHERE);
+    t.at(129);
+    assert!(matches!(t.next(), Decision::Hold(_)), "the other members' heads are away");
+    t.at(160).serves(other, Reason::NewSlice);
 }

@@ -670,6 +670,9 @@ impl Scheduler for Dwell {
             self.own(now, self.stored[id].flow, view);
             return self.dispatch(now, view, id, Reason::Expired);
         }
+        if let Some(decision) = self.pass(now, view) {
+            return decision;
+        }
         if let Some(decision) = self.urgent(now, view) {
             return decision;
         }
@@ -740,6 +743,7 @@ impl Scheduler for Dwell {
         if !is_async {
             self.last_sync = now;
         }
+        self.directives.has_left(now, request.id, self.service_times.longest());
         if self.directives.has_brought(request.id) {
             self.directives.report = Some(Report::Established);
         }

@@ -1,20 +1,22 @@
 //! Stream scheduling on a member of an array: directives from the coordinator, and reports to it.
 
 use elevator::array::{Directive, Report};
-use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Time, View, Wake};
+use elevator::{Candidate, Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
 
 use super::{NO_STREAM, Stream, StreamId, StreamScheduling};
-use crate::parts::directives::Directives;
+use crate::parts::directives::{Adopted, Directives};
 
 impl Directives<StreamId> {
     /// A request leaves the queue; returns whether its stream is to be adopted now.
-    pub(super) fn dispatched(&mut self, id: RequestId, stream: StreamId) -> bool {
+    pub(super) fn dispatched(&mut self, now: Time, id: RequestId, stream: StreamId) -> bool {
         self.urgent.take_if(|urgent| *urgent == id);
+        self.leaves(now, id);
         self.called.take_if(|called| *called == stream).is_some()
     }
 
     /// A request has completed.
-    pub(super) fn completed(&mut self, id: RequestId) {
+    pub(super) fn completed(&mut self, now: Time, id: RequestId, longest: Span) {
+        self.has_left(now, id, longest);
         if self.has_brought(id) && self.adopted.is_some() {
             self.report = Some(Report::Established);
         }
@@ -22,7 +24,8 @@ impl Directives<StreamId> {
 
     /// Whether the stream's deadline is suspended.
     pub(super) fn is_patient(&self, now: Time, stream: StreamId) -> bool {
-        self.adopted(stream).is_some_and(|adopted| adopted.awaits_others && now < adopted.until)
+        let awaits = |adopted: Adopted<_>| adopted.awaits_others || self.is_interrupted(now);
+        self.adopted(stream).is_some_and(|adopted| now < adopted.until && awaits(adopted))
     }
 
     /// The stream was removed.
@@ -48,6 +51,7 @@ impl StreamScheduling {
             Directive::Adopt(id) => self.call(&view.requests[id]),
             Directive::Slice(until) if until <= now => self.end_slice(now),
             Directive::Slice(until) => self.begin_slice(now, until),
+            Directive::Pass(id) => self.directives.pass(id),
             Directive::Waiting(waits) => {
                 self.directives.is_off = !waits;
                 self.served = None;
@@ -109,6 +113,17 @@ impl StreamScheduling {
             let budget = stream.budget;
             self.expect_child(id, now, budget);
         }
+    }
+
+    /// The decision for a request of the array's own traffic that interrupts the slice, if there is one.
+    pub(super) fn pass(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
+        if self.directives.is_neglected(now, self.service_times.longest()) {
+            let hold = Hold { until: None, wake: Wake::Completion, reason: HoldReason::Directed };
+            return Some(Decision::Hold(hold));
+        }
+        let id = self.directives.next_to_pass()?;
+        let passing = Candidate { id, urgent: true, reason: Reason::Urgent };
+        Some(self.suspend_service(now, view, passing))
     }
 
     pub(super) fn take_report(&mut self) -> Option<Report> {

@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 
 use elevator::array::{Directive, Report};
-use elevator::{HoldReason, Reason};
+use elevator::{HoldReason, Priority, Reason, Request, RequestId};
 
 use super::StreamScheduling;
 use crate::policies::noop::Noop;
 use crate::testing::member::{ELSEWHERE, called, service_times};
-use crate::testing::{Table, at_ms};
+use crate::testing::{Table, at_ms, request};
 
 fn table() -> Table {
     Table::new(policy())
@@ -159,4 +159,66 @@ fn a_distant_request_does_not_continue_the_slice_if_nothing_was_pending() {
     let other = t.at(60).read(ELSEWHERE);
     t.holds(HoldReason::AwaitChild, Some(at_ms(70)));
     t.at(70).serves(other, Reason::StreamBroken);
+}
+
+/// The array's own traffic, of the lowest priority, far from the stream in service.
+fn own_traffic(t: &mut Table, start: u64) -> RequestId {
+    let priority = Priority { level: 7, ..Priority::default() };
+    t.insert(Request { priority, ..request(ELSEWHERE / 2 + start, 8) })
+}
+
+#[test]
+fn the_arrays_own_traffic_interrupts_the_slice() {
+    let mut t = serving_alone(true);
+    let own = [0, 8].map(|start| own_traffic(&mut t, start));
+    let child = t.read(8);
+    own.into_iter().for_each(|own| t.direct(Directive::Pass(own)));
+    t.serves(own[0], Reason::Urgent);
+    t.serves(own[1], Reason::Urgent);
+    t.serves(child, Reason::Child);
+}
+
+/// The other members serve it too: the stream's next request needs them.
+#[test]
+fn the_stream_may_be_late_after_an_interruption() {
+    let mut t = serving_alone(true);
+    let own = own_traffic(&mut t, 0);
+    t.direct(Directive::Pass(own));
+    t.at(100).serves(own, Reason::Urgent);
+    let other = t.read(ELSEWHERE);
+    for ms in [105, 110, 119] {
+        t.at(ms);
+        assert!(
+            matches!(t.next(), elevator::Decision::Hold(_)),
+            "{ms} ms: the other members' heads are away"
+        );
+    }
+    t.at(120).serves(other, Reason::StreamBroken);
+}
+
+#[test]
+fn a_device_that_leaves_the_arrays_own_traffic_behind_gets_nothing_else() {
+    let mut t = serving_alone(true);
+    t.depth = 31;
+    let own = own_traffic(&mut t, 0);
+    t.direct(Directive::Pass(own));
+    t.at(100).sends(own, Reason::Urgent);
+    let children = [8, 16].map(|start| t.read(start));
+    t.at(109).sends(children[0], Reason::Child);
+    t.at(110).holds(HoldReason::Directed, None);
+    t.complete(children[0]);
+    t.holds(HoldReason::Directed, None);
+    t.complete(own);
+    t.sends(children[1], Reason::Child);
+}
+
+#[test]
+fn an_absorbed_request_that_passes_is_replaced() {
+    let mut t = serving_alone(true);
+    let [first, second] = [0, 8].map(|start| own_traffic(&mut t, start));
+    t.direct(Directive::Pass(second));
+    let child = t.read(8);
+    t.absorb(first, second);
+    t.serves(first, Reason::Urgent);
+    t.serves(child, Reason::Child);
 }

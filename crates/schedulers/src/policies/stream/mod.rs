@@ -24,6 +24,8 @@
 //! # Order of decisions
 //! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array, then
 //!    the request that the coordinator marked urgent.
+//!    Before it, and before the stream in service, go requests of the array's own traffic that the host lets pass. If the device leaves them
+//!    behind for longer than a positioning time, it gets nothing else until they have ended.
 //! 2. If the wrapped policy has no candidate although requests are queued: wait for a completion, as the policy would alone.
 //! 3. If an urgent request has moved the head away from the served stream, and that stream has no request: serve the stream at the
 //!    head's new position instead.
@@ -498,7 +500,7 @@ impl StreamScheduling {
         self.queued -= 1;
         self.policy.take(now, request);
         let stream = self.leave_queue(request);
-        if self.directives.dispatched(id, stream) {
+        if self.directives.dispatched(now, id, stream) {
             self.adopt(now, stream, id);
         }
         if self.served.is_none_or(|served| served.stream != stream) {
@@ -691,6 +693,9 @@ impl Scheduler for StreamScheduling {
         if let Some(urgent) = candidate.filter(|candidate| candidate.urgent) {
             return self.suspend_service(now, view, urgent);
         }
+        if let Some(passing) = self.pass(now, view) {
+            return passing;
+        }
         if let Some(urgent) = self.urgent(now, view) {
             return urgent;
         }
@@ -704,7 +709,7 @@ impl Scheduler for StreamScheduling {
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         self.policy.completed(now, request, outcome);
         self.pass_deadlines(now);
-        self.directives.completed(request.id);
+        self.directives.completed(now, request.id, self.service_times.longest());
         if let Some(place) = self.in_device.iter().position(|other| other.id == request.id) {
             let InDevice { stream, .. } = self.in_device.swap_remove(place);
             self.leave_device(now, stream);
