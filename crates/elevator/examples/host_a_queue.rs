@@ -44,7 +44,7 @@ fn main() {
                 now += Span::from_millis(5);
                 queue.complete(now, ticket, Outcome::Done);
             }
-            // A policy that waits: a host with other events calls `next` again at the first of them.
+            // The policy waits. A host with other events calls `next` at the next event, at the latest at `until`.
             Step::Wait(hold) => now = hold.until.expect("no other event ends the wait"),
             Step::Full | Step::Idle => break,
         }

@@ -1,4 +1,4 @@
-//! The index of queued requests by their begin and end, for merging.
+//! The index of queued requests by start and by end, for merging.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;

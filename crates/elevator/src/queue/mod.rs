@@ -12,7 +12,7 @@
 //! - A [`Token`] is not submitted again before [`Notice::Finished`] returns it.
 //! - Times never decrease.
 //!
-//! [`Event`] and the options grow: match them with a wildcard. [`Step`], [`Notice`], [`Accepted`] and
+//! New variants of [`Event`] and new options may be added: match them with a wildcard. [`Step`], [`Notice`], [`Accepted`] and
 //! [`Decision`] are complete, because a host that ignores a variant loses requests: a new one is an incompatible change.
 //!
 //! | file | contents |

@@ -50,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// When several submissions are gathered before the scheduler receives them.
+/// When several submissions are gathered before the scheduler receives them ([`Task`](Self::Task)) or dispatches one ([`Queue`](Self::Queue)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Plugging {

@@ -1,6 +1,6 @@
 //! The formats that can be read and written: one module each, which documents columns, units and pitfalls.
 //!
-//! A format is a module with a `SPEC` and a line in `list.rs`. `docs/adding-a-trace-format.md` has a worked example.
+//! A format is a module with a `SPEC`, its `pub mod` here, and a line in `list.rs`. `docs/adding-a-trace-format.md` has a worked example.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ pub(crate) struct Spec {
     pub(crate) signature: Signature,
     /// Makes a source of records. The input is at the first byte.
     pub(crate) reader: fn(Input, &mut Context) -> Opened,
-    /// How it is written; `None` if that needs a file.
+    /// The writer of lines or records. `None` if there is none, or if the writer needs a file (Parquet).
     pub(crate) writes: Option<Writes>,
 }
 
