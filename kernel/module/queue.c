@@ -55,8 +55,8 @@ static void unlink(struct dwell_queue *d, struct request *rq)
 }
 
 /*
- * A bio for which no queued request was found becomes a request of the same sector. Unless the tree has changed meanwhile, it is not searched
- * again.
+ * A bio for which no queued request was found becomes a request of the same sector. The place found for the bio is kept in d->found, and used
+ * for that request unless the tree has changed.
  */
 static const struct dwell_place *place_of(struct dwell_queue *d, int direction, sector_t sector)
 {
@@ -81,8 +81,8 @@ static const struct dwell_place *place_of(struct dwell_queue *d, int direction, 
 }
 
 /*
- * The block layer finds a request that `rq` continues in q->last_merge, or in a table of 64 buckets that takes long with thousands queued.
- * The module finds it in the tree, and leaves the table to requests that have grown.
+ * To find the request that `rq` continues, the block layer looks in q->last_merge, then in a table of 64 buckets, which takes long with
+ * thousands queued. The module finds it in the tree, and leaves the table to requests that have grown.
  */
 static bool try_insert_merge(struct dwell_queue *d, struct request *rq, const struct dwell_place *place, struct list_head *unneeded)
 {
@@ -99,7 +99,7 @@ static void introduce(struct dwell_queue *d, struct request *rq, u64 now)
 	describe(&submission, rq->cmd_flags, req_get_ioprio(rq), blk_rq_pos(rq), blk_rq_sectors(rq));
 	submission.rq = rq;
 	submission.process = submitter(rq);
-	/* A request that a failed policy does not have: any number but 0. */
+	/* The result if the policy has failed and sets none: any value for which the state is not 0. */
 	d->result = DWELL_NO_ID - 1;
 	policy_insert(d, now, &submission);
 	set_state(rq, (u64)d->result + 1);
@@ -182,7 +182,7 @@ static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *
 	}
 }
 
-/* A policy may allow a submitter fewer or more requests than the limit says. The block layer takes a depth. */
+/* A policy may allow a submitter fewer or more requests than the limit. The block layer takes only a depth, so only fewer has an effect. */
 static void dwell_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 {
 	struct dwell_queue *d = dwell_queue(data->q);
@@ -463,7 +463,7 @@ static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	return rq;
 }
 
-/* False while the policy holds: blk-mq would ask every 3 ms. */
+/* False while the policy holds: otherwise blk-mq would call every 3 ms. */
 static bool dwell_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct dwell_queue *d = dwell_queue(hctx->queue);

@@ -10,8 +10,8 @@ use crate::request::{Op, Request, RequestId};
 use crate::scheduler::Side;
 use crate::sector::Sector;
 
-/// Queued requests by the sectors at which another request may be merged. Of several requests at one sector it has the latest, like
-/// Linux's merge hash in effect.
+/// Queued requests by the sectors at which another request may be merged. Of several requests at one sector it has the latest. Linux's hash
+/// of ends (`elv_rqhash`) has the same effect.
 ///
 /// Most queues have few requests. Scanning a few takes the time of one hash computation; longer queues use tables.
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(super) struct MergeIndex {
 /// Requests that are scanned.
 const FEW: usize = 8;
 
-/// A scanned request, with those of its sectors at which there is no later request.
+/// A scanned request. Its start and its end are `None` once a later request has the same one.
 struct Known {
     request: RequestId,
     op: Op,
@@ -67,7 +67,7 @@ impl MergeIndex {
         self.few.is_empty() && self.by_end.is_empty() && self.by_start.is_empty()
     }
 
-    /// The queued request that a range of sectors (`end` exclusive) continues on the given side.
+    /// The queued request to whose given side a range of sectors (`end` exclusive) is adjacent.
     #[inline]
     pub(super) fn neighbour(&self, op: Op, start: Sector, end: Sector, side: Side) -> Option<RequestId> {
         match side {
@@ -97,7 +97,8 @@ impl MergeIndex {
     }
 }
 
-/// One request for each operation and sector. A map would need two lookups to remove an entry only if it is of a given request.
+/// One request for each operation and sector. To remove an entry only if it belongs to a given request, a map would
+/// need two lookups.
 #[derive(Default)]
 struct Places {
     table: HashTable<Place>,

@@ -99,7 +99,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Passes the gathered requests to the scheduler when the plug is full.
+    /// Passes the requests of a full plug to the scheduler. The plug stays in place for more.
     #[cold]
     fn empty_plug(&mut self, now: Time) {
         self.unplug(now);
@@ -140,7 +140,7 @@ impl<O: Observer> Queue<O> {
         self.hosted.call("insert", |scheduler| scheduler.insert(now, request));
     }
 
-    /// [`Plugging::Queue`]: plugs an empty queue, unplugs one that has reached the threshold.
+    /// [`Plugging::Queue`]: begins to delay dispatches at the first request, and ends the delay at the threshold.
     fn plug_itself(&mut self, now: Time) {
         if let Plugging::Queue { threshold, delay } = self.options.plugging {
             if self.queued == 0 && self.in_flight == 0 {
@@ -288,7 +288,7 @@ impl<O: Observer> Queue<O> {
     }
 }
 
-/// Whether the scheduler admits a request; the limit decides if the call panics.
+/// Whether the scheduler admits a request. If the call panics, the limit decides.
 fn may_queue(
     hosted: &mut Hosted,
     now: Time,

@@ -6,7 +6,7 @@ use elevator::array::Report;
 use elevator::{RequestId, Span, Time};
 
 /// How long bringing all heads to a stream may take: four slices, at most the longest slice that can be set. Each member must
-/// first finish its device's requests, which may be a full device queue; between streams it takes one seek.
+/// first finish its device's requests, which may be a full device queue; a change of streams otherwise takes one seek.
 pub(crate) fn gathering_time(slice: Span) -> Span {
     (slice * 4).min(Span::from_secs(5))
 }
@@ -24,7 +24,7 @@ pub(crate) struct Adopted<S> {
 
 /// The directives to a policy whose streams have numbers of this type.
 pub(crate) struct Directives<S> {
-    /// Dispatched at once.
+    /// Dispatched as soon as the device has no request of another stream.
     pub(crate) urgent: Option<RequestId>,
     /// The stream to adopt.
     pub(crate) called: Option<S>,
@@ -70,13 +70,13 @@ impl<S: Copy + PartialEq> Directives<S> {
         self.adopted(stream).map(|adopted| adopted.until)
     }
 
-    /// The stream that further requests of the coordinator's stream belong to, until all heads have arrived.
+    /// Until all heads have arrived: the member's stream to which further requests that the coordinator names are added.
     pub(crate) fn gathering(&self) -> Option<S> {
         let adopted = self.adopted.filter(|adopted| adopted.awaits_others);
         self.called.or(adopted.map(|adopted| adopted.stream))
     }
 
-    /// The member serves the stream from now on; with `request` the head reaches it.
+    /// Makes the member serve the stream from now on.
     pub(crate) fn adopt(&mut self, now: Time, stream: S, slice: Span) {
         self.adopted = Some(Adopted { stream, until: now + gathering_time(slice), awaits_others: true });
     }

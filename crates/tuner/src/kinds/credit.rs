@@ -186,8 +186,8 @@ impl Credits {
         self.runs.get(scheduler).filter(|run| run.windows > 0.0).map(|run| run.mean)
     }
 
-    /// The loss against the best beyond chance, as a part of the greater mean. A mean may be off by the standard deviation of windows over the number
-    /// of [`FIRST`] turns: with alternating values, one turn's excess is another's deficit.
+    /// The loss against the best beyond chance, as a part of the greater mean. The error of a mean may be the standard deviation of windows divided by the
+    /// number of turns of [`FIRST`] windows: with alternating values, one turn's excess is another's deficit.
     fn loss(best: &Credit, run: &Credit, better: Better) -> f64 {
         let greater = best.mean.abs().max(run.mean.abs());
         if greater == 0.0 {

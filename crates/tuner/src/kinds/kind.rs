@@ -23,7 +23,7 @@ use observation::Better;
 pub(super) const TRIAL: u64 = 2;
 /// Pairs after which trials become no rarer, and of which a rating is the mean: older pairs fade; as many as the paper keeps values.
 const SURE: u64 = 20;
-/// Single windows do not distinguish schedulers whose ratings differ by no more than this: the effect of the page cache that the paper reports
+/// Two windows do not distinguish schedulers whose ratings differ by no more than this: the effect of the page cache that the paper reports
 /// (IV-B: 25.74%).
 const NEAR: f64 = 0.25;
 /// The greatest loss that a rating from another host is trusted for: a little more than [`NEAR`].
@@ -43,7 +43,7 @@ pub(super) struct Arm {
     pub(super) windows: u64,
     /// The kind's window count when it was last in use.
     at: u64,
-    /// The kind's window count before which it takes no turn: its loss in an opening would cost more than [`BUDGET`].
+    /// The scheduler takes no turn until the kind has so many windows: with its loss in an opening, a turn would cost more than [`BUDGET`].
     #[serde(default)]
     aside: u64,
     /// It began with a rating from elsewhere, which counts as one of its windows and one of its pairs.
@@ -179,7 +179,7 @@ impl Kind {
     }
 
     /// Begins with ratings from elsewhere. Each counts as one window and one pair, and as at most [`TRUSTED`] behind the best, so that the first trials
-    /// on a device which disagrees come within about sixty windows; worse schedulers have their turns later, as after an opening.
+    /// on a device for which the ratings are wrong come within about sixty windows; worse schedulers have their turns later, as after an opening.
     pub(super) fn expect(&mut self, ratings: &[Option<f64>]) {
         let best = ratings.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         for (arm, rating) in self.arms.iter_mut().zip(ratings) {
@@ -225,14 +225,14 @@ impl Kind {
         self.pair(scheduler, best, -1.0);
     }
 
-    /// No scheduler is better than `none`, by a test of its own: a greater rating was that of windows right after a switch.
+    /// The significance test found no scheduler better than `none`. A greater rating came from windows right after a switch, so it is lowered.
     pub(super) fn settled(&mut self, none: usize) {
         let Arm { rating: base, windows, .. } = self.arm(none);
         if windows == 0 {
             return;
         }
         self.none_suffices = true;
-        // An opening may have postponed its turn, by the loss that was none.
+        // `opened` may have postponed the turn of `none`, for a loss that the test refuted.
         self.arms[none].aside = 0;
         let has_credit = self.credits.mean(none).is_some();
         for scheduler in (0..self.arms.len()).filter(|&scheduler| scheduler != none) {

@@ -13,7 +13,7 @@
 //! 3. Once one is better than `none` by [`CLEAR`], a scheduler is skipped if its expected gain is less than half of that
 //!    gain and less than 50%. The decider may try it later.
 //! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If the latest [`VERIFY`] of them are clearly below the value of
-//!    its trial, or no better than `none`, the skipped schedulers are tried, and `none` is measured again. Before that, a scheduler whose settings
+//!    its trial, or no better than `none`, `none` is measured again unless the gain is at least [`PLAIN`], and then the skipped schedulers are tried. Before that, a scheduler whose settings
 //!    follow the switch is set and tried once more. The first window of the stay is not counted.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
 //! 6. The results go to the significance test, as its first block or as its answer, and to the decider.

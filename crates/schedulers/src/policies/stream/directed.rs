@@ -28,7 +28,7 @@ impl Directives<StreamId> {
         self.adopted(stream).is_some_and(|adopted| now < adopted.until && awaits(adopted))
     }
 
-    /// The stream was removed.
+    /// Reports the stream as broken, if the coordinator directed it: it was removed.
     pub(super) fn aborted(&mut self, stream: StreamId) {
         self.called.take_if(|called| *called == stream);
         if self.adopted.take_if(|adopted| adopted.stream == stream).is_some() {
@@ -59,7 +59,7 @@ impl StreamScheduling {
         }
     }
 
-    /// The request belongs to the stream to adopt, whatever stream it was in.
+    /// Moves the request to the stream to adopt, whatever stream it was in.
     fn call(&mut self, request: &Request) {
         let was = self.stream_of[request.id];
         let Some(called) = self.directives.gathering() else {
@@ -106,7 +106,7 @@ impl StreamScheduling {
         self.stream(id).is_undecided && self.accepts_late_children(id)
     }
 
-    /// The wait for the stream's next request begins now.
+    /// Restarts the wait for the stream's next request.
     pub(super) fn renew(&mut self, now: Time, id: StreamId) {
         let stream = self.stream(id);
         if stream.is_parent_to_be && !stream.is_early() && !self.waits_at_no_cost(id) {

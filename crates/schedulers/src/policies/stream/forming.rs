@@ -8,10 +8,10 @@ use super::{
     LEAST_PATIENCE, NO_STREAM, PARENTS_MAX, Parent, ParentToBe, Stream, StreamId, StreamScheduling, Tunables,
 };
 
-/// The lowest level of the best-effort class.
+/// The lowest level of a class.
 const LOWEST_LEVEL: u8 = 7;
 
-/// Whether the disk never waits for the next request of this one's issuer.
+/// Whether requests of this priority form no streams.
 fn is_lowest(priority: Priority) -> bool {
     priority.class == PriorityClass::Idle || priority.level >= LOWEST_LEVEL
 }
@@ -56,7 +56,7 @@ impl StreamScheduling {
     }
 
     /// The parents-to-be that could have a child at `start`, in the queue's order. All entries are compared before any is
-    /// evaluated, because the branch would be unpredictable.
+    /// evaluated: a branch for each entry could not be predicted.
     fn within_reach(&self, start: Sector) -> impl Iterator<Item = StreamId> + '_ {
         let compared = self.parents_to_be.iter().enumerate();
         let mut within = compared
@@ -174,7 +174,7 @@ impl StreamScheduling {
         (position.saturating_sub(distance), position.saturating_add(distance))
     }
 
-    /// The latest request of a stream in the parent-to-be queue has changed.
+    /// Updates the reach of a stream in the parent-to-be queue, after its latest request has changed.
     pub(super) fn move_reach(&mut self, id: StreamId) {
         if self.stream(id).is_parent_to_be {
             let (low, high) = self.reach(id);

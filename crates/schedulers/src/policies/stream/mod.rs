@@ -5,7 +5,7 @@
 //! A program that reads block after block issues its next read when the last one has completed. At that moment none of its requests is
 //! queued, so a *work-conserving* scheduler moves the head to a request of another program. Example: two programs read files 200 GB
 //! apart. A move takes 12 ms; the next read of the same program would arrive after 0.1 ms and take 0.1 ms. Without waiting, the
-//! disk serves one request in 12 ms; if it waits 0.1 ms for each, sixty. So the question at each completion is whether a request
+//! disk serves one request in 12 ms. If it waits 0.1 ms for each request, it serves sixty in that time. So the question at each completion is whether a request
 //! that is not there yet will be worth the wait.
 //!
 //! A decision to wait is *judicious* if a future request R arrives for which
@@ -22,38 +22,44 @@
 //! satisfy the inequality. An arrival extends a stream even if the disk did not wait for it (`forming.rs`).
 //!
 //! # Order of decisions
-//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array, then
-//!    the request that the coordinator marked urgent.
-//!    Before it, and before the stream in service, go requests of the array's own traffic that the host lets pass. If the device leaves them
-//!    behind for longer than a positioning time, it gets nothing else until they have ended.
-//! 2. If the wrapped policy has no candidate although requests are queued: wait for a completion, as the policy would alone.
+//! `next` first sets the deadlines of the streams whose latest requests have completed (`decide`, `expect_child`). Then it selects:
+//!
+//! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended (`suspend_service`). On a member
+//!    of an array, otherwise the request that the coordinator marked urgent (`urgent`). Requests of the array's own traffic that the
+//!    coordinator lets pass go before it, and before the stream in service. If the device leaves them behind for longer than a
+//!    positioning time, it gets nothing else until they have ended.
+//! 2. If the wrapped policy has no candidate although requests are queued (mq-deadline, for example, keeps a lower class back while
+//!    a higher one is in the device): wait for a completion.
 //! 3. If an urgent request has moved the head away from the served stream, and that stream has no request: serve the stream at the
-//!    head's new position instead.
-//! 4. While a stream is served and its slice is not over: its next child, if it has arrived; or a request of another stream
-//!    that arrived while the disk waited and satisfies the inequality (*close enough*).
-//! 5. While a stream is served and no child has arrived: wait until the deadline or the end of the slice, except after a write
-//!    (`wait_after_writes`) and on a second chance. A stream without a child by the deadline is aborted. A stream longer than
-//!    `stream_threshold` by more than `tolerance_factor` per cent (with the defaults: of more than 6 requests) gets a *second chance*
-//!    to be extended.
-//! 6. The candidate. If it continues an established stream, that stream is served from now on.
+//!    head's new position instead (`follow_the_head`).
+//! 4. While a stream is served and its slice is not over: its next child, if it has arrived. Otherwise a request of another stream
+//!    that arrived while the disk waited, if it satisfies the inequality for the served stream's latest request (*close enough*)
+//!    (`dedicated`).
+//! 5. While a stream is served and no child has arrived: wait until the deadline or the end of the slice, whichever is earlier
+//!    (`wait_for_child`). The disk does not wait after a write (`wait_after_writes`).
+//!    - A stream without a child by the deadline is aborted, unless it is longer than `stream_threshold` by more than
+//!      `tolerance_factor` per cent (with the defaults: has more than 6 requests).
+//!    - Such a stream gets a *second chance* to be extended, for which the disk does not wait.
+//! 6. The candidate. If it continues an established stream, that stream is served from now on (`send_selected`).
 //!
 //! # Where it differs from the source
 //! The paper's text is silent on these points (its pseudo code was not available), so the choices are ours:
-//! - *Second deadline*: after another `second_chance` per cent of the first period. The disk does not wait for it (in the paper the disk
+//! - *Second deadline*: after another `second_chance` per cent of the time from completion to the first deadline. The disk does not wait for it (in the paper the disk
 //!   stays idle for at most one service time). The stream can only be extended until then, and must grow from
 //!   `stream_threshold` again before it gets another chance.
 //! - *Nothing pending*: the text gives no bound. The disk idles at no cost; arrivals are compared with the service time of the
-//!   last selected pending request, until a request is pending again. With `late_child`, a stream that an array's coordinator directs
-//!   the disk to serve then accepts a child however late it is, if it is as near as an early one, and its wait time begins when a
-//!   request is pending: otherwise all disks would lose a stream for which one of them has waited at no cost.
+//!   last selected pending request, until a request is pending again.
+//! - *Nothing pending on a member of an array* (`late_child`): if the coordinator directs the disk to serve a stream, the stream
+//!   accepts a child however late it is, if it is within `early_child` (below). The stream's wait time begins when a request is
+//!   pending. Otherwise all disks would lose a stream for which one of them has waited at no cost.
 //! - *Several parents* for one arrival: the nearest.
 //! - *Requests that do not wait for their parent* (several outstanding): a request in the device can have children too. Their wait
 //!   time is zero, which would make the inequality too easy, so they must be within `early_child` of the selected pending
 //!   request's service time.
 //! - *Several children* of one parent: the first extends the stream, and so does any other within `early_child`. Others that
-//!   satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby files continue after
-//!   they have waited for each other, each heads an established stream.
-//! - *Writes* form streams, and a child of a write that is already queued is dispatched, but the disk does not wait for the child of a
+//!   satisfy the inequality begin *branches*, streams as long as their parent's. If readers of nearby files wait for each
+//!   other and then each issue a request, each of these requests continues an established stream.
+//! - *Writes* form streams, and a queued child of a write is dispatched, but the disk does not wait for the child of a
 //!   write (`wait_after_writes`). The gain would be small: a write into the drive's cache costs no seek, and after a write to the
 //!   medium the next sector has just passed. The loss would be large: each commit of a database ends with a write to the
 //!   journal, which continues with the next commit, so the next commit's first write would be delayed until the stream broke.
@@ -62,7 +68,8 @@
 //!   in sector order would select the stream whose time is over.
 //! - *Requests of the lowest priority* (the idle class, and level 7 of the other classes) form no streams: a scrub in order would get
 //!   whole slices, and other requests would wait for them.
-//! - *Devices that queue* (depth > 1). While a stream is served, no request of another stream is dispatched.
+//! - *Devices that queue* (depth > 1). While a stream is served, no request of another stream is dispatched, except an urgent
+//!   or close enough one.
 //!   - With `pending_in_device` on (our rule, the default), requests in the device count as pending, and the nearest of them can be
 //!     the selected one. A parent's time begins at its actual completion. The head then stays with the stream at any depth.
 //!   - With `pending_in_device` off (the paper's tail rule), the request dispatched last counts as completed, and its time starts at
@@ -70,8 +77,8 @@
 //!
 //! # Not for
 //! Devices without a head. Fairness and priority classes are left to the wrapped policy, and a stream's slice can delay them: a
-//! higher class that is not urgent waits until the slice is over. Waiting is unbounded if the wrapped policy has
-//! no bound, and on members that an array's coordinator directs.
+//! higher class that is not urgent waits until the slice is over. A request's wait in the queue has no bound if the wrapped policy
+//! has none, and on members that an array's coordinator directs.
 //!
 //! # Sources
 //! Xu and Jiang, "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request
@@ -155,7 +162,7 @@ const NO_STREAM: StreamId = u32::MAX;
 /// the time of an arrival; the stream with the earliest deadline is dropped.
 const PARENTS_MAX: usize = 64;
 
-/// A stream whose deadline is suspended is checked again after this time at the earliest.
+/// A stream whose deadline is suspended (`is_patient`) is checked again after this time at the earliest.
 const LEAST_PATIENCE: Span = Span::from_millis(1);
 
 /// A sequence of requests, each the child of the previous one.
@@ -385,7 +392,7 @@ impl StreamScheduling {
         true
     }
 
-    /// The stream needs no decision any more: its request has a child in the device, or can have none.
+    /// The budget of the stream's latest request need not be determined: it has a child in the device, or can have none.
     fn drop_decision(&mut self, id: StreamId) {
         if mem::take(&mut self.stream_mut(id).is_undecided) {
             self.undecided.retain(|&other| other != id);
@@ -475,7 +482,7 @@ impl StreamScheduling {
             let reason = if own { reason } else { self.ended.take().unwrap_or(reason) };
             return self.dispatch(now, view, id, reason);
         }
-        // All queued requests stood back for requests that no longer exist.
+        // Only requests that stand back are queued. Those for which they stood back were dispatched or absorbed.
         self.served = None;
         self.step_forward(now, view);
         let candidate = self.policy.candidate(now, view);
@@ -548,7 +555,7 @@ impl StreamScheduling {
     fn expect_children_of_dispatched(&mut self, now: Time, view: &View<'_>, request: &Request, id: StreamId) {
         self.drop_decision(id);
         let selected = if view.device.depth == 1 {
-            None // One decision a request is enough: the next one follows when this one has completed.
+            None // One decision per request suffices: the next one follows when this request has completed.
         } else {
             self.selected_behind(now, view, request, id)
         };
@@ -728,10 +735,11 @@ impl Scheduler for StreamScheduling {
         self.policy.may_merge(request, addition, side)
     }
 
-    /// The wrapped policy's bound, with a slice after each of its dispatches: until a slice is over only children of the
-    /// served stream are dispatched, and those that the device then has still take their time. A child that stands back waits
-    /// in addition until the policy has dispatched what it has of the same stream. An array's coordinator sets slices of its
-    /// own, so a member that it directs has no bound.
+    /// `turn` bounds the time between two dispatches of the wrapped policy: the service of its request, a slice, in which only children
+    /// of the served stream are dispatched, and the service of the requests that the device then has. The result is the wrapped
+    /// policy's bound for such service times, plus `turn` for each request: a child that stands back first waits until the policy
+    /// has dispatched its requests of the same stream. A member that an array's coordinator directs has no bound, because the
+    /// coordinator sets the slices.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         let in_device = u64::from(load.depth.min(load.requests));
         let turn = load.service * (1 + in_device) + self.tunables.stream_time_slice;

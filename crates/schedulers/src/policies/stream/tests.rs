@@ -36,7 +36,7 @@ fn table(settings: &[(&str, Value)]) -> Table {
 /// A distant position.
 const ELSEWHERE: u64 = 1_000_000_000;
 
-/// Requests that form no stream: each is below the previous one, and with the backward penalty farther away than the pending requests.
+/// Requests that form no stream: each begins at a lower sector than the previous one, and with the backward penalty is more distant than the pending requests.
 fn elsewhere(n: u64) -> u64 {
     ELSEWHERE * (1_000 - n)
 }
@@ -324,7 +324,7 @@ fn while_a_stream_is_served_no_other_request_enters_a_queueing_device() {
     far.iter().for_each(|&id| t.sends(id, FirstCome));
     for n in 1..3 {
         t.complete(own);
-        t.idles(); // the pending request is in the device: 10 ms
+        t.idles(); // the pending requests are in the device; the nearest takes 10 ms
         own = t.read(n * 8);
         t.sends(own, FirstCome);
     }
