@@ -19,7 +19,7 @@ use observation::{Access, Metric, Window};
 const LOOK_BEHIND: usize = 32;
 /// An access continues another one within this distance, in sectors: 1 MiB, so that files of one directory are one stream.
 const NEAR: u64 = 1 << 11;
-/// It is also this many times nearer to one of the preceding accesses than to those of another time: a stream moves on, while random accesses in a
+/// It is also this many times nearer to one of the preceding accesses than to those half a window away: a stream moves on, while random accesses in a
 /// small file are near to all. Of random accesses, one in `1 + NEARER` is so by chance.
 const NEARER: u64 = 4;
 /// A service time per change of position from which on positioning counts, in seconds. Disks take 3 to 15 ms, solid-state drives 0.1 ms.
