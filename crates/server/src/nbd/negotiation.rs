@@ -519,6 +519,19 @@ mod tests {
     }
 
     #[test]
+    fn the_context_is_listed_unless_only_others_are_requested() {
+        use reply::{ACK, META_CONTEXT};
+        let text = |text: &str| [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat();
+        for (queries, listed) in [(&[][..], true), (&["base:allocation"], true), (&["qemu:dirty"], false)] {
+            let count = vec![0, 0, 0, queries.len() as u8];
+            let queries = queries.iter().flat_map(|query| text(query)).collect();
+            let list = option(9, &[text("disk"), count, queries].concat());
+            let (_, types) = admitted(Encryption::Unavailable, &[option(8, b""), list]);
+            assert_eq!(types, if listed { vec![ACK, META_CONTEXT, ACK] } else { vec![ACK, ACK] });
+        }
+    }
+
+    #[test]
     fn no_bytes_make_a_negotiation_panic() {
         let mut state = 88_172_645_463_325_252_u64;
         let mut random = || {

@@ -254,6 +254,13 @@ mod tests {
     }
 
     #[test]
+    fn certificates_that_cannot_be_read_are_an_error() {
+        let with = |tls| NbdOptions { tls, ..options("tcp:127.0.0.1:1") }.check_certificates();
+        with(None).unwrap();
+        assert!(with(files(false)).unwrap_err().to_string().contains("/nonexistent/key"));
+    }
+
+    #[test]
     fn addresses_without_client_authentication_are_known() {
         let open_to = |address: &str, tls| {
             let options = NbdOptions { tls, ..options(address) };

@@ -234,18 +234,20 @@ mod tests {
         let (server, mut pool) = (OwnedFd::from(server), Pool::new(0));
         let mut outbox = Outbox::new(Some(server.as_fd()));
         let mut chunk = Chunk::new(BYTES);
-        chunk.bytes_mut().fill(1);
-        let mut data = pool.take(BYTES);
-        chunk.lend(0, &mut data);
-        outbox.push(Header::simple(1, 0), Some(data));
-        outbox.send(&server, &mut pool).unwrap();
-        assert!(outbox.is_empty());
-        let address = chunk.bytes().as_ptr();
-        chunk.bytes_mut().fill(2);
-        assert_ne!(chunk.bytes().as_ptr(), address, "the client has not read the data");
-        let mut received = vec![0; 16 + BYTES];
-        client.read_exact(&mut received).unwrap();
-        assert!(received[16..].iter().all(|&byte| byte == 1));
+        for content in 1..=3 {
+            chunk.bytes_mut().fill(content);
+            let mut data = pool.take(BYTES);
+            chunk.lend(0, &mut data);
+            outbox.push(Header::simple(1, 0), Some(data));
+            outbox.send(&server, &mut pool).unwrap();
+            assert!(outbox.is_empty());
+            let address = chunk.bytes().as_ptr();
+            chunk.bytes_mut().fill(0);
+            assert_ne!(chunk.bytes().as_ptr(), address, "the client has not read the data");
+            let mut received = vec![0; 16 + BYTES];
+            client.read_exact(&mut received).unwrap();
+            assert!(received[16..].iter().all(|&byte| byte == content));
+        }
     }
 
     #[test]
