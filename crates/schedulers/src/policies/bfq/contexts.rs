@@ -113,3 +113,25 @@ impl IndexMut<ContextId> for Contexts {
         &mut self.slots[id.0 as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_of_an_ended_process_is_reused_after_its_last_request() {
+        let mut contexts = Contexts::default();
+        let of = |contexts: &mut Contexts, process, level| {
+            let priority = Priority { level, ..Priority::default() };
+            let id = contexts.find_or_add(Some(Process::single(process)), priority);
+            assert_eq!(contexts[id].priority, priority);
+            id
+        };
+        let first = of(&mut contexts, 1, 7);
+        contexts[first].requests = 1;
+        contexts.end(Process::single(1));
+        assert_ne!(of(&mut contexts, 2, 0), first, "a request of the first process is queued");
+        contexts.request_ended(first);
+        assert_eq!(of(&mut contexts, 3, 1), first);
+    }
+}

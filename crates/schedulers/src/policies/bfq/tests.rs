@@ -306,6 +306,44 @@ fn growth_towards_the_head_is_not_compared_again() {
     t.sends(ahead, Reason::Budget);
 }
 
+#[test]
+fn a_request_that_grew_past_the_one_before_it_is_compared_again() {
+    let mut t = table();
+    let first = t.read_by(1, 2_492);
+    t.sends(first, Reason::NewBudget);
+    let [behind, between, ahead] = [2_400, 2_700, 2_800].map(|start| t.read_by(1, start));
+    // The head is at 2500: the costs are 200 (100 back), and after the growth 120.
+    let was = t.requests[ahead];
+    let grown = t.requests.get_mut(ahead);
+    grown.start = Sector(2_620);
+    grown.sectors = Sectors(188);
+    let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed: None };
+    t.scheduler.merged(t.now, &t.requests[ahead], growth);
+    for request in [ahead, between, behind] {
+        t.sends(request, Reason::Budget);
+    }
+}
+
+/// A request keeps its own age if it absorbs a younger one, and takes over that of an older one.
+#[test]
+fn a_merged_request_is_due_with_the_older_part() {
+    for absorbs_older in [false, true] {
+        let mut t = table();
+        let old = t.read_by(1, 500_000_000);
+        let head = t.read_by(1, 10_000);
+        let young = t.at(120).read_by(1, if absorbs_older { 499_999_992 } else { 500_000_008 });
+        let (id, absorbed) = if absorbs_older { (young, old) } else { (old, young) };
+        let (was, absorbed) = (t.requests[id], t.requests.remove(absorbed));
+        t.requests.get_mut(id).sectors = Sectors(16);
+        let growth = Growth { was_start: was.start, was_sectors: was.sectors, absorbed: Some(&absorbed) };
+        t.scheduler.merged(t.now, &t.requests[id], growth);
+        let near = t.at(126).read_by(1, 10_100);
+        t.sends(head, Reason::NewBudget);
+        t.sends(id, Reason::Expired);
+        t.sends(near, Reason::Budget);
+    }
+}
+
 /// Linux merges a submission only with requests of its own queue at the front. At the insertion of a request, it is merged behind any adjacent
 /// request, whatever its queue.
 #[test]
