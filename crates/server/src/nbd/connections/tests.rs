@@ -127,7 +127,7 @@ fn a_client_that_holds_the_common_memory_without_progress_is_disconnected_for_on
         served.sends(&waits, &header(WRITE, 1, MIB));
         // By now one has waited for the idle time, and the other one has sent the data that counts as progress, or not.
         for _ in 0..2 {
-            served.now = served.now + Span::from_secs(1);
+            served.now += Span::from_secs(1);
             if sends_more {
                 served.sends(&hoards, &[1; 256 * KIB]);
             }
