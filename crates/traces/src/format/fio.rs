@@ -11,7 +11,7 @@
 //! reader follows the manual: relative to the previous wait, so that operations between two waits are issued together. The manual
 //! has no unit for version 3. fio's code uses microseconds, but other writers have used nanoseconds (spdk #3909), which makes the
 //! recording a thousand times too long.
-//! A request after waits that sum up to more than 584 years is malformed.
+//! A wait of more than 36 years is malformed, as is a request after waits that sum up to more than 584 years.
 //!
 //! Source: fio's HOWTO, section *Trace file format*, and iolog.c.
 
@@ -93,6 +93,9 @@ impl Item for Operation {
         (at != u64::MAX || waited == 0).then_some(self)
     }
 }
+
+/// Upper bound for a wait, in nanoseconds: a damaged number is left out, and the lines behind it are read.
+const WAIT_MAX: u64 = 1 << 60;
 
 /// The content of a line.
 enum Line {
@@ -206,12 +209,7 @@ fn usual_action(cursor: &mut Cursor<'_>) -> Option<Action> {
 
 impl Fio {
     #[inline(always)]
-    fn line(
-        &mut self,
-        cursor: &mut Cursor<'_>,
-        context: &mut Context,
-        end: End,
-    ) -> Result<Line, FieldError> {
+    fn line(&mut self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Line, FieldError> {
         cursor.blanks();
         let at = match self.version {
             Version::V2 => self.waited,
@@ -270,7 +268,11 @@ impl Fio {
     #[inline(always)]
     fn wait(&self, cursor: &mut Cursor<'_>, end: End) -> Result<u64, FieldError> {
         cursor.blanks();
+        let from = *cursor;
         let wait = cursor.decimal("wait", self.scale)?;
+        if wait > WAIT_MAX {
+            return Err(from.bad("wait", "a wait of less than 36 years"));
+        }
         if cursor.peek() != Some(b'\n') {
             cursor.line();
         }
