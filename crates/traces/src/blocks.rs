@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::devices::OwnedKey;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::{Block, Input};
-use crate::line_format::{LineFormat, is_heading};
+use crate::line_format::{self, LineFormat, is_heading};
 use crate::record::{DeviceId, Item, Settle};
 use crate::scan::{Cursor, FieldError};
 use crate::skips::Skips;
@@ -388,7 +388,7 @@ fn parse_alone<F: LineFormat>(
     line: &[u8],
     context: &mut Context,
 ) -> Result<Option<F::Item>, FieldError> {
-    format.parse(&mut Cursor::new(line), context, |cursor, field| cursor.end(field))
+    line_format::parse_alone(format, line, context)
 }
 
 fn parse<F: LineFormat>(

@@ -41,6 +41,31 @@ pub(crate) trait LineFormat: Clone + Send + 'static {
     }
 }
 
+/// Parses a line by itself. A line that begins with `#` is a comment in every format, if it is nothing else; blanks before a line are passed.
+#[inline]
+pub(crate) fn parse_alone<F: LineFormat>(
+    format: &mut F,
+    line: &[u8],
+    context: &mut Context,
+) -> Result<Option<F::Item>, FieldError> {
+    format.parse(&mut Cursor::new(line), context, end).or_else(|bad| {
+        let mut cursor = Cursor::new(line);
+        cursor.blanks();
+        let (text, before) = (cursor.rest(), cursor.position());
+        match text.first() {
+            Some(b'#') => Ok(None),
+            Some(_) if before > 0 => format
+                .parse(&mut Cursor::new(text), context, end)
+                .map_err(|bad| FieldError { at: bad.at.saturating_add(before as u32), ..bad }),
+            _ => Err(bad),
+        }
+    })
+}
+
+fn end(cursor: &mut Cursor<'_>, field: &'static str) -> Result<(), FieldError> {
+    cursor.end(field)
+}
+
 /// Whether the first line is a heading, which some republished files have.
 pub(crate) fn is_heading(number: u64, line: &[u8]) -> bool {
     let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));

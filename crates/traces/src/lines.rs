@@ -4,9 +4,9 @@ use crate::blocks::{Blocks, Step};
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::input::Input;
-use crate::line_format::is_heading;
+use crate::line_format::{is_heading, parse_alone};
 use crate::record::{Item, Plain, Record, Settle};
-use crate::scan::{Cursor, Expected};
+use crate::scan::Expected;
 use crate::skips::Oddity;
 
 pub(crate) use crate::line_format::{End, LineFormat};
@@ -84,8 +84,7 @@ impl<F: LineFormat> Lines<F> {
             if cut {
                 break;
             }
-            let end: End = |cursor, field| cursor.end(field);
-            match self.format.parse(&mut Cursor::new(bytes), context, end) {
+            match parse_alone(&mut self.format, bytes, context) {
                 Ok(Some(item)) => {
                     context.good();
                     return Ok(Some(item.full()));

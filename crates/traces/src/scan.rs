@@ -228,9 +228,10 @@ impl<'a> Cursor<'a> {
         value.ok_or_else(|| from.bad(field, "a time within 584 years"))
     }
 
-    /// The digits of a fraction, those beyond the ninth ignored, times `scale`.
+    /// The digits of a fraction times `scale`, rounded. Those beyond the tenth have no effect.
     #[inline(always)]
     fn fraction(&mut self, scale: u64) -> u64 {
+        let mut tenth = None;
         let billionths = match self.rest.first_chunk().map(Digits::of) {
             Some(digits) if digits.are_fewer_than_eight() => {
                 self.rest = &self.rest[digits.count()..];
@@ -238,12 +239,13 @@ impl<'a> Cursor<'a> {
             }
             _ => {
                 let (billionths, digits) = long_fraction(self.rest);
+                tenth = self.rest.get(9).filter(|_| digits > 9);
                 self.advance(digits);
                 billionths
             }
         };
         if scale == POWERS_OF_TEN[9] {
-            billionths
+            billionths + u64::from(tenth.is_some_and(|digit| *digit >= b'5'))
         } else {
             (billionths * scale + POWERS_OF_TEN[9] / 2) / POWERS_OF_TEN[9]
         }
@@ -538,6 +540,10 @@ mod tests {
         let decimal = |text: &str, scale| Cursor::new(text.as_bytes()).decimal("t", scale).ok();
         assert_eq!(decimal("4333.974490", 1_000_000_000), Some(4_333_974_490_000));
         assert_eq!(decimal("5.903925", 1_000_000), Some(5_903_925));
+        assert_eq!(decimal("0.0059039254", 1_000_000_000), Some(5_903_925));
+        assert_eq!(decimal("0.0059039255", 1_000_000_000), Some(5_903_926));
+        assert_eq!(decimal("0.9999999999", 1_000_000_000), Some(1_000_000_000));
+        assert_eq!(decimal("0.123456789x", 1_000_000_000), Some(123_456_789));
         assert_eq!(decimal("5.9039254999", 1_000_000), Some(5_903_925));
         assert_eq!(decimal("5.9039255", 1_000_000), Some(5_903_926));
         assert_eq!(decimal("7", 1_000), Some(7_000));

@@ -92,6 +92,9 @@ fn text(format: &str, end: &str) -> String {
         match n * 48_271 % 2_011 {
             0 if n > 1_000 => text += "neither 1 nor 2\n",
             1 => text += "\n",
+            6 => text += "# a comment\n",
+            7 => text += "\t # another one, 1 2 3 4 5\n",
+            8 if n > 1_000 => text += &format!(" \t{}\n", line(format, n)),
             2 if n > 1_000 => text += &line(format, n).replace("4096", "4x96"),
             3 => text += &line(format, n).replace("4096", "0"),
             4 if n > 5_000 => text += &line(format, n - 2_000),
@@ -246,7 +249,11 @@ fn waits_add_up_over_blocks() {
     let few = begin.clone() + &lines.repeat(20_000);
     let whole = assert_same("waits.iolog", few.as_bytes(), &all);
     // 20,000 waits of 7 us.
-    assert!(whole.contains("\n0.140000000s /dev/sda write 4096+4096 not done\tline 60003"), "{}", &whole[..400]);
+    assert!(
+        whole.contains("\n0.140000000s /dev/sda write 4096+4096 not done\tline 60003"),
+        "{}",
+        &whole[..400]
+    );
     // 2^64 ns after the first blocks, within a block, and at once; later requests are malformed.
     let year = format!("/dev/sda wait {}\n", 365_u64 * 86_400 * 1_000_000);
     for (repeats, every) in [(20_000, 40), (20_000, 1), (0, 1)] {
@@ -258,6 +265,37 @@ fn waits_add_up_over_blocks() {
         let whole = assert_same("waits.iolog", text.as_bytes(), &all);
         assert!(whole.contains("time: expected waits before this line that sum up to less than 584 years"));
         assert_same("waits.iolog", text.as_bytes(), &Options { strict: true, ..all.clone() });
+    }
+    // A damaged number has no effect on the lines behind it.
+    let damaged = few.replacen("wait 7\n", "wait 7000000000000000\n", 1);
+    let whole = assert_same("waits.iolog", damaged.as_bytes(), &all);
+    assert!(whole.contains("\n0.139993000s /dev/sda write 4096+4096 not done\tline 60003"));
+    assert!(whole.contains("1 malformed"), "{}", &whole[whole.len() - 400..]);
+}
+
+#[test]
+fn comments_and_blanks_before_a_line_are_passed() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    for format in ["alibaba.csv", "tencent.csv", "msr.csv", "cloudphysics.csv", "a.spc", "a.ascii", "a.mqsim"]
+    {
+        // Few lines, which one thread reads, and several blocks.
+        for lines in [10, LINES] {
+            let mut text = String::new();
+            for n in 0..lines {
+                text += &format!("{}{}\n", ["", " ", "\t "][n as usize % 3], line(format, n));
+                text += ["# a comment, 1 2 3 4\n", "\t# another one\n", ""][n as usize % 3];
+            }
+            let options = Options { strict: true, ..all.clone() };
+            let found = match lines {
+                LINES => assert_same(format, text.as_bytes(), &options),
+                _ => found(format, text.as_bytes(), &options),
+            };
+            assert!(!found.contains("malformed") && !found.contains("expected"), "{format}: {found:.900}");
+            assert!(
+                found.lines().filter(|line| line.contains('\t')).count() as u64 > lines / 2,
+                "{found:.900}"
+            );
+        }
     }
 }
 

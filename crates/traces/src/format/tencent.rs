@@ -1,6 +1,7 @@
 //! Tencent CBS (SNIA 28064): `Timestamp,Offset,Size,IOType,VolumeID`, without a heading, in hourly `.tgz` archives.
 //!
 //! - *Timestamp*: **seconds** since 1970, shifted so that the first request is at zero.
+//!   A fraction is permitted and has no effect: requests get times within their second.
 //! - *Offset*, *Size*: **sectors of 512 bytes**.
 //! - *IOType*: 0 is a read, 1 a write.
 //! - *VolumeID*: a virtual disk. A file has thousands; choose one.
