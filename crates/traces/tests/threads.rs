@@ -59,7 +59,9 @@ fn line(format: &str, n: u64) -> String {
                 3 => format!("{start}{device} sync"),
                 4 => format!("{start}{device} trim {offset} 4096"),
                 5 => format!("{start}{device} add"),
-                _ if format == "v2.iolog" && n % 5 % 2 == 0 => format!("{start}{} wait {}", n % 3, n % 999),
+                _ if format == "v2.iolog" && (n % 5).is_multiple_of(2) => {
+                    format!("{start}{} wait {}", n % 3, n % 999)
+                }
                 _ => {
                     let device = if n % 50 < 40 { n / 5_000 } else { device };
                     format!("{start}{device} {} {offset} 4096", ["read", "write"][op as usize])

@@ -4,7 +4,7 @@
 //! - *opcode*: `R` or `W`.
 //! - *offset*, *length*: **bytes**.
 //! - *timestamp*: **microseconds** since 1970, shifted so that the first request is at zero. Stamps of another magnitude are read in
-//!   the corresponding unit, which the interpretation states.
+//!   the corresponding unit, which the interpretation states. A fraction is permitted.
 //!
 //! Pitfall: the capacities are in a second file, `device_size.csv` (`device_id,capacity`); pass the capacity as an option.
 //!
