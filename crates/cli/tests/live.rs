@@ -737,6 +737,13 @@ fn mount_btrfs(devices: [&str; 2], place: &str) -> bool {
     mounted
 }
 
+/// A loop device of the kernel over a new file.
+fn loop_over(file: &str, bytes: u64) -> Option<String> {
+    File::create(file).unwrap().set_len(bytes).unwrap();
+    let output = Command::new("losetup").args(["--find", "--show", file]).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 /// The queues of attached members are in front of their servers' schedulers.
 #[test]
 fn tuning_attached_members_names_the_sockets() {
@@ -774,6 +781,14 @@ fn tuning_attached_members_names_the_sockets() {
     let (unnamed, member, whole) = (tuned(&[]), tuned(&["--control", &one]), tuned(&["--control", &control]));
     let mounted = mount_btrfs([&line, &other], &path("mnt"));
     let by_place = mounted.then(|| tuned_of(&path("mnt"), &["--control", &control]));
+    let without = mounted.then(|| tuned_of(&path("mnt"), &[]));
+    let by_member = mounted.then(|| tuned_of(&path("mnt"), &["--control", &one]));
+    let wrong = tuned_of(&other, &["--control", &one]);
+    let unrelated = loop_over(&path("unrelated"), 400 << 20).map(|unrelated| {
+        let refused = tuned_of(&unrelated, &["--control", &control]);
+        let _ = Command::new("losetup").args(["--detach", &unrelated]).output();
+        refused
+    });
     let _ = Command::new("umount").arg(path("mnt")).output();
     let _ = Command::new("btrfs").args(["device", "scan", "--forget", &line, &other]).output();
     let _ = dwell(&["ctl", &control, "stop"]).output();
@@ -782,7 +797,19 @@ fn tuning_attached_members_names_the_sockets() {
     let one_device =
         |text: &str| text.contains("+loop") && text.contains("raid1 of 2 members, 819200 sectors");
     assert!(by_place.as_deref().is_none_or(one_device), "by its mount point: {by_place:?}");
-    assert!(unnamed.contains(&format!("--control {control}")), "{unnamed}");
+    let names = format!("and its socket: {line} --control {control}");
+    assert!(unnamed.contains(&names), "no md is on it: {unnamed}");
+    let names = format!("name its socket: {} --control {control}", path("mnt"));
+    assert!(without.as_deref().is_none_or(|refused| refused.contains(&names)), "{without:?}");
+    let names = format!("is on 2 members; the socket of the whole array is {control}");
+    assert!(by_member.as_deref().is_none_or(|refused| refused.contains(&names)), "{by_member:?}");
+    let names =
+        format!("is the socket of member 0, {line}, and {other} is member 1, whose socket is {control}.1");
+    assert!(wrong.contains(&names), "{wrong}");
+    assert!(
+        unrelated.as_deref().is_none_or(|refused| refused.contains("is on none of them")),
+        "of the same size: {unrelated:?}"
+    );
     assert!(member.contains("socket of member 0 of an array alone"), "{member}");
     assert!(one_device(&whole), "one device: {whole}");
     assert!(whole.contains("ended after 1 window"), "{whole}");

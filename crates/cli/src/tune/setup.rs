@@ -62,19 +62,31 @@ impl Target {
         }
     }
 
-    /// The array whose socket `--control` names, if the path is one of its members, or on a file system of several of them.
+    /// The array whose socket `--control` names, if the path is one of its members, or on a file system of several of them. An error if the socket
+    /// serves other devices, or one of several.
     fn of_array(path: &Path, watching: &Watching) -> Result<Option<Self>, Error> {
-        let Some(socket) = &watching.control else { return Ok(None) };
-        // A server that does not answer, or serves one device, is reported later.
-        let Ok(array) = Client::connect(socket).and_then(|mut client| client.array()) else {
-            return Ok(None);
-        };
-        let devices: Vec<PathBuf> = array.members.iter().filter_map(|member| member.device.clone()).collect();
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let below = devices_below(&path);
+        let Some(socket) = &watching.control else { return served_below(&path, &below).map(|()| None) };
+        // A server that does not answer, or serves one device, is reported later.
+        let Ok(mut client) = Client::connect(socket) else { return Ok(None) };
+        let Ok(array) = client.array() else {
+            let member = client.show().ok().and_then(|state| state.member);
+            return member.map_or(Ok(()), |member| is_member(&path, &below, socket, member)).map(|()| None);
+        };
+        let devices: Vec<PathBuf> = array.members.iter().filter_map(|member| member.device.clone()).collect();
         let is_on = below.len() > 1 && below.iter().all(|device| devices.contains(device));
         if devices.len() < 2 || !(is_on || devices.contains(&path)) {
-            return Ok(None);
+            return match devices.is_empty() || devices.iter().any(|device| uses(&path, device)) {
+                true => Ok(None),
+                false => Err(Error::Usage(format!(
+                    "{}: serves an array whose members are {}, and {} is on none of them; name the device of md or LVM on them, one of them, or the \
+                     mount point of a btrfs on them",
+                    socket.display(),
+                    displayed(&devices),
+                    path.display()
+                ))),
+            };
         }
         let stacks = devices.iter().map(|device| Stack::of(device)).collect::<Result<Vec<_>, _>>()?;
         let members: Vec<Layer> = stacks.iter().map(|stack| stack.itself().clone()).collect();
@@ -167,11 +179,9 @@ impl Target {
         let member = attached.next()?;
         let socket = array_of(&Path::new("/dev").join(member))?;
         let top = self.stack.layers()[0].node();
-        let device = if top == Path::new("/dev").join(member) {
-            "/dev/mdX".to_owned()
-        } else {
-            top.display().to_string()
-        };
+        // What md or LVM has made of it. A btrfs is named by any of its members.
+        let holder = if top == Path::new("/dev").join(member) { holder(member) } else { None };
+        let device = holder.unwrap_or(top).display().to_string();
         Some(format!(
             "{member} is a member of an array that dwell serves: the kernel's schedulers are in front of those of the members; for these, name the \
              array and its socket: {device} --control {}",
@@ -249,6 +259,62 @@ impl Target {
         };
         Ok(windows.among(unit))
     }
+}
+
+/// The block device that is made of a disk, if there is one.
+fn holder(disk: &str) -> Option<PathBuf> {
+    let mut holders = std::fs::read_dir(format!("/sys/block/{disk}/holders")).ok()?.flatten();
+    holders.next().map(|holder| Path::new("/dev").join(holder.file_name()))
+}
+
+fn displayed(devices: &[PathBuf]) -> String {
+    devices.iter().map(|device| device.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a device, or that of a file or directory, is another device or is made of it.
+fn uses(path: &Path, device: &Path) -> bool {
+    let number = Stack::of(device).map(|stack| stack.layers()[0].number);
+    number.is_ok_and(|number| Stack::holding(path).is_ok_and(|stack| stack.contains(number)))
+}
+
+/// An error with the socket of the array for a file system of several members: its devices (`below`) have no common queue.
+fn served_below(path: &Path, below: &[PathBuf]) -> Result<(), Error> {
+    let socket = below.get(1).and_then(|_| below.iter().find_map(|device| array_of(device)));
+    match socket {
+        Some(socket) => Err(Error::Usage(format!(
+            "{0}: is on {1}, members of an array that dwell serves; name its socket: {0} --control {2}",
+            path.display(),
+            displayed(below),
+            socket.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// An error if this member's socket is not that of the device. The array's is the same without the number.
+fn is_member(path: &Path, below: &[PathBuf], socket: &Path, member: u32) -> Result<(), Error> {
+    let name = socket.to_str().and_then(|name| name.strip_suffix(&format!(".{member}")));
+    let array = name.and_then(|name| Client::connect(Path::new(name)).and_then(|mut of| of.array()).ok());
+    let (Some(name), Some(array)) = (name, array) else { return Ok(()) };
+    let of_array = std::path::absolute(name).unwrap_or_else(|_| name.into());
+    let devices: Vec<(u32, PathBuf)> =
+        (0..).zip(array.members).filter_map(|(index, of)| Some((index, of.device?))).collect();
+    let Some((_, own)) = devices.iter().find(|(index, _)| *index == member) else { return Ok(()) };
+    let used = |device: &PathBuf| below.contains(device) || device == path || uses(path, device);
+    let found: Vec<&(u32, PathBuf)> = devices.iter().filter(|(_, device)| used(device)).collect();
+    let is = match &*found {
+        [(index, _)] if *index == member => return Ok(()),
+        [] => "is another device".to_owned(),
+        [(index, _)] => format!("is member {index}, whose socket is {}.{index}", of_array.display()),
+        several => format!("is on {} members", several.len()),
+    };
+    Err(Error::Usage(format!(
+        "{}: is the socket of member {member}, {}, and {} {is}; the socket of the whole array is {}",
+        socket.display(),
+        own.display(),
+        path.display(),
+        of_array.display()
+    )))
 }
 
 /// The arms; `backups` hold the previous settings of the kernel's queues.

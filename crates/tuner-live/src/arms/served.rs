@@ -58,7 +58,9 @@ impl ServedArms {
                 names.join(", ")
             )));
         }
-        Ok(Self { socket: socket.to_owned(), client, names, before, member, set: None })
+        // Printed commands must work in any directory.
+        let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+        Ok(Self { socket, client, names, before, member, set: None })
     }
 
     /// The place of the device in an array, if the socket is that of one member alone.
@@ -182,6 +184,20 @@ mod tests {
             ),
             "{message}"
         );
+    }
+
+    /// A user pastes them in another directory, or later.
+    #[test]
+    fn printed_commands_have_the_absolute_path_of_the_socket() {
+        let tree = Tree::new("served-relative");
+        let socket = tree.directory().join("control");
+        let _state = served(&socket);
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(socket.strip_prefix("/").unwrap());
+        let arms = ServedArms::new(&relative, &[tree.queue("loop0")], vec!["noop".to_owned()]).unwrap();
+        let printed = arms.by_hand("noop").0;
+        assert!(printed.starts_with("dwell ctl /"), "{printed}");
     }
 
     #[test]

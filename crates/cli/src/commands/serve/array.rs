@@ -1,6 +1,7 @@
 //! `dwell serve --member … --array …`.
 
 use std::io::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use disks::array::{Arrangement, Layout};
@@ -118,10 +119,17 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
 
 /// Rejects one file or device as two members, also under two names.
 fn refuse_twice(members: &[PathBuf]) -> Result<(), Error> {
-    let canonical: Vec<PathBuf> =
-        members.iter().map(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect();
-    for (second, path) in canonical.iter().enumerate() {
-        if let Some(first) = canonical[..second].iter().position(|other| other == path) {
+    // By the node, as a disk has several, and a file several names.
+    let nodes: Vec<_> = members.iter().map(|path| std::fs::metadata(path).ok()).collect();
+    let is_same = |first: usize, second: usize| match (&nodes[first], &nodes[second]) {
+        (Some(a), Some(b)) if a.file_type().is_block_device() && b.file_type().is_block_device() => {
+            a.rdev() == b.rdev()
+        }
+        (Some(a), Some(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => members[first] == members[second],
+    };
+    for second in 0..members.len() {
+        if let Some(first) = (0..second).find(|&first| is_same(first, second)) {
             return Err(Error::Usage(format!(
                 "--member {}: members {first} and {second} are the same; name each device once",
                 members[second].display()
@@ -260,6 +268,19 @@ fn origin(text: &str) -> Result<Origin, Error> {
     Ok(Origin::Given(arrangement, Sectors(sectors as u32)))
 }
 
+/// Whether md can make a device of this name (mdadm(8), "DEVICE NAMES"), or udev a link to one.
+fn is_name_of_md(node: &Path) -> bool {
+    let name = node.strip_prefix("/dev").ok().and_then(Path::to_str).unwrap_or_default();
+    let is_made = match name.strip_prefix("md") {
+        Some(rest) => match rest.strip_prefix(['/', '_']) {
+            Some(name) => !name.is_empty() && !name.contains('/') && name != "." && name != "..",
+            None => !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()),
+        },
+        None => false,
+    };
+    is_made || name.starts_with("disk/")
+}
+
 /// The given layout with the start of data from md's superblock, if the members have one. The superblock must not contradict it. A server that
 /// continues attached members cannot refuse them: md may have written a superblock since, or a disk that was replaced may have another one.
 fn data_of(members: &[PathBuf], given: Layout) -> Result<Layout, Error> {
@@ -283,6 +304,12 @@ fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
     if array.exists() && !name.as_deref().is_some_and(is_array) {
         return Err(Error::Usage(format!(
             "--array md:{0}: {0} is no array of md; name the array, which need not exist yet (md:/dev/md0)",
+            array.display()
+        )));
+    }
+    if !array.exists() && !is_name_of_md(array) {
+        return Err(Error::Usage(format!(
+            "--array md:{}: md has no device of this name; its devices are /dev/mdNUMBER, /dev/md_NAME and /dev/md/NAME",
             array.display()
         )));
     }
@@ -364,6 +391,7 @@ mod tests {
         assert_eq!(given("raid1"), "raid1 8");
         assert_eq!(given("md:/dev/md/not-yet"), "md /dev/md/not-yet");
         assert_eq!(given("md:md127"), "md /dev/md127");
+        assert_eq!(given("md:/dev/md_fast"), "md /dev/md_fast");
         for (text, reason) in [
             ("raid0", "the stripe unit is missing"),
             ("raid0:64", "end the stripe unit with k or m"),
@@ -410,7 +438,15 @@ mod tests {
     #[test]
     fn the_array_of_md_need_not_exist_but_may_be_nothing_else() {
         let none: [PathBuf; 2] = ["/nonexistent/a".into(), "/nonexistent/b".into()];
-        assert!(may_become(Path::new("/dev/md/not-yet"), &none).is_ok());
+        for name in
+            ["/dev/md/not-yet", "/dev/md_not-yet", "/dev/md1234567", "/dev/disk/by-id/md-name-not-yet"]
+        {
+            assert!(may_become(Path::new(name), &none).is_ok(), "{name}");
+        }
+        for name in ["/dev/fast", "/dev/mdX", "/dev/md_", "/dev/md/a/b", "/tmp/not/there"] {
+            let refused = may_become(Path::new(name), &none).unwrap_err().to_string();
+            assert!(refused.contains("md has no device of this name"), "{name}: {refused}");
+        }
         let refused = may_become(Path::new("/dev/null"), &none).unwrap_err().to_string();
         assert!(refused.contains("null is no array of md"), "{refused}");
         let refused = may_become(Path::new("/proc/self/exe"), &none).unwrap_err().to_string();
@@ -468,6 +504,14 @@ mod tests {
         std::fs::remove_file(&link).unwrap();
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("members 1 and 2 are the same"), "{refused}");
+        let [file, same] =
+            ["", "-linked"].map(|name| PathBuf::from(format!("{}-file{name}", link.display())));
+        std::fs::write(&file, "").unwrap();
+        std::fs::hard_link(&file, &same).unwrap();
+        let refused = refuse_twice(&["a".into(), file.clone(), same.clone()]);
+        [file, same].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("members 1 and 2 are the same"), "a hard link: {refused}");
         assert!(refuse_twice(&["a".into(), "b".into()]).is_ok());
     }
 
