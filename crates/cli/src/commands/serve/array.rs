@@ -128,11 +128,11 @@ fn refuse_twice(members: &[PathBuf]) -> Result<(), Error> {
         (Some(a), Some(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => members[first] == members[second],
     };
-    for second in 0..members.len() {
+    for (second, member) in members.iter().enumerate() {
         if let Some(first) = (0..second).find(|&first| is_same(first, second)) {
             return Err(Error::Usage(format!(
                 "--member {}: members {first} and {second} are the same; name each device once",
-                members[second].display()
+                member.display()
             )));
         }
     }
