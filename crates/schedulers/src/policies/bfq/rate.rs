@@ -179,6 +179,19 @@ mod tests {
         assert!(feed(&mut rate, 2_000, 1_100, Span::from_millis(1), 400, false));
     }
 
+    /// A measurement ends with a pause of an empty device, and counts from 32 requests on.
+    #[test]
+    fn a_pause_ends_a_measurement() {
+        for (requests, in_driver, changes) in [(31, 0, false), (32, 0, true), (32, 1, false)] {
+            let mut rate = Rate::new(true);
+            assert!(!feed(&mut rate, 0, requests, Span::from_millis(10), 2_000, true));
+            let last_completion = Time::ZERO + Span::from_millis(310);
+            let request = Dispatched { sectors: 8, sequential: true, in_driver, last_completion };
+            let changed = rate.dispatched(Time::ZERO + Span::from_millis(450), request);
+            assert_eq!(changed, changes, "{requests} requests, {in_driver} in the device");
+        }
+    }
+
     #[test]
     fn the_interactive_period_grows_as_the_device_is_slower_within_bounds() {
         let mut rate = Rate::new(true);
