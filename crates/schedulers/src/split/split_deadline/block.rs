@@ -2,23 +2,26 @@
 
 use elevator::split::Split;
 use elevator::{
-    Candidate, Capabilities, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, Scheduler,
-    Side, Time, Tunable, TuneError, Tuning, Value, View, Wake, WorkConserving, tuned_by_itself,
+    Candidate, Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request,
+    Scheduler, Side, Time, Tunable, TuneError, Tuning, Value, View, Wake, WorkConserving, tuned_by_itself,
 };
 
 use super::urgent::Claim;
 use super::{SplitDeadline, Tunables};
 
 impl SplitDeadline {
+    /// The causes of a write, if they are known.
+    fn causes_of_write(request: &Request) -> Option<CauseSet> {
+        request.causes.filter(|_| request.op == Op::Write)
+    }
+
     /// Whether a request counts as background data.
     fn counts(&self, request: &Request) -> bool {
-        request.op == Op::Write && request.causes.is_some_and(|set| self.is_background(set))
+        Self::causes_of_write(request).is_some_and(|set| self.is_background(set))
     }
 
     fn queues(&mut self, request: &Request, sectors: u64) {
-        if request.op == Op::Write
-            && let Some(set) = request.causes
-        {
+        if let Some(set) = Self::causes_of_write(request) {
             self.background.queued(set, sectors);
         }
         let counts = self.counts(request);
@@ -138,9 +141,7 @@ impl Scheduler for SplitDeadline {
         let took = self.device.gives_back(now, request);
         let is_own = self.counts(request);
         self.background.served(now, request, is_own, took);
-        if request.op == Op::Write
-            && let Some(set) = request.causes
-        {
+        if let Some(set) = Self::causes_of_write(request) {
             self.background.done(set, u64::from(request.sectors.0));
         }
         self.others.completed(now, request, outcome);
