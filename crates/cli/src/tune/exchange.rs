@@ -16,6 +16,7 @@ use tuner_live::in_words;
 use super::args::PatternsArguments;
 use super::exchange_table;
 use super::selection::{claim_all, is_called, nothing, selected};
+use super::setup::displayed;
 use crate::error::Error;
 use crate::output_file::{self, is_same};
 
@@ -99,13 +100,13 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
     if shared.loads.is_empty() {
         return Err(Error::Input(format!(
             "{}: no load; export from a host whose tuner has run",
-            names(files)
+            displayed(files)
         )));
     }
     if targets.is_empty() {
         return Err(Error::Usage(format!(
             "no load in {} matches --drive and --metric; the files have {}",
-            names(files),
+            displayed(files),
             shared.describe()
         )));
     }
@@ -144,10 +145,6 @@ fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> 
     names.dedup();
     let made = Analyser::new(names, metric, Parameters::default(), Random::new(1));
     made.map(|analyser| analyser.state()).map_err(|problem| Error::Input(format!("{device}: {problem}")))
-}
-
-fn names(files: &[PathBuf]) -> String {
-    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {

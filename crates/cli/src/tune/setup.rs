@@ -267,8 +267,9 @@ fn holder(disk: &str) -> Option<PathBuf> {
     holders.next().map(|holder| Path::new("/dev").join(holder.file_name()))
 }
 
-fn displayed(devices: &[PathBuf]) -> String {
-    devices.iter().map(|device| device.display().to_string()).collect::<Vec<_>>().join(", ")
+/// Paths in a message.
+pub(super) fn displayed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a device, or that of a file or directory, is another device or is made of it.
