@@ -1,0 +1,333 @@
+//! Recognition of md's own traffic, and its turns.
+
+use super::*;
+
+const UNIT: u32 = 128;
+
+struct Array {
+    activity: Activity,
+    layout: Layout,
+    members: Vec<Background>,
+    now: Time,
+}
+
+impl Array {
+    fn new(arrangement: Arrangement, members: u32) -> Self {
+        let layout = Layout::new(arrangement, members, Sectors(UNIT), 0, 1 << 30).unwrap();
+        let own = (0..members).map(|_| Background::default()).collect();
+        Self { activity: Activity::new(members, 1 << 20), layout, members: own, now: Time::ZERO }
+    }
+
+    fn request(&mut self, member: u32, op: Op, sector: u64) -> bool {
+        self.request_of(member, op, sector, Sectors(UNIT))
+    }
+
+    fn request_of(&mut self, member: u32, op: Op, sector: u64, sectors: Sectors) -> bool {
+        self.now += Span::from_micros(10);
+        let request = (op, Sector(sector), sectors);
+        let own = &mut self.members[member as usize];
+        own.recognises(&self.activity, &self.layout, Member(member), request, self.now)
+    }
+
+    /// All members read from the start, but those in `writes`, which are written; how many requests of the last row are
+    /// recognised.
+    fn sweep(&mut self, writes: &[u32], skip: impl Fn(u32, u64) -> bool) -> u32 {
+        let mut last = 0;
+        for row in 0..200 {
+            last = 0;
+            for member in (0..self.members.len() as u32).filter(|&member| !skip(member, row)) {
+                let op = if writes.contains(&member) { Op::Write } else { Op::Read };
+                last += u32::from(self.request(member, op, row * u64::from(UNIT)));
+            }
+        }
+        last
+    }
+}
+
+#[test]
+fn a_scrub_and_a_rebuild_are_recognised() {
+    for arrangement in [Arrangement::Parity(1), Arrangement::Parity(2), Arrangement::Near(2)] {
+        assert_eq!(Array::new(arrangement, 5).sweep(&[], |_, _| false), 5, "scrub of {arrangement}");
+        assert_eq!(Array::new(arrangement, 5).sweep(&[3], |_, _| false), 5, "rebuild of {arrangement}");
+    }
+    assert_eq!(Array::new(Arrangement::Mirrored, 3).sweep(&[1], |member, _| member == 2), 2, "one copies");
+    assert_eq!(Array::new(Arrangement::Mirrored, 2).sweep(&[], |_, _| false), 2, "scrub of two copies");
+}
+
+/// Reads both copies in order; the second one is `behind` requests behind. How many of the last 100 are recognised.
+fn both_copies(array: &mut Array, behind: u64, beside: impl Fn(&mut Array, u64)) -> u32 {
+    let mut recognised = 0;
+    for row in behind..600 {
+        let first = array.request(0, Op::Read, row * u64::from(UNIT));
+        let second = array.request(1, Op::Read, (row - behind) * u64::from(UNIT));
+        recognised += if row >= 550 { u32::from(first) + u32::from(second) } else { 0 };
+        beside(array, row);
+    }
+    recognised
+}
+
+#[test]
+fn two_readers_of_one_file_are_no_scrub_of_a_mirror() {
+    let mirror = || Array::new(Arrangement::Mirrored, 2);
+    assert_eq!(both_copies(&mut mirror(), 0, |_, _| ()), 100, "a scrub");
+    assert_eq!(both_copies(&mut mirror(), 4, |_, _| ()), 100, "a scrub; one thread is late");
+    for behind in [10, 16, 24, 32, 100] {
+        assert_eq!(both_copies(&mut mirror(), behind, |_, _| ()), 0, "{behind} requests behind");
+    }
+    let random = |array: &mut Array, row: u64| {
+        for count in 0..20 {
+            let place = (1 << 20) + ((row * 20 + count).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34);
+            array.request_of((count % 2) as u32, Op::Read, place, Sectors(8));
+        }
+    };
+    assert_eq!(both_copies(&mut mirror(), 0, random), 100, "a scrub beside random readers");
+}
+
+#[test]
+fn a_program_that_rewrites_its_file_is_no_rebuild_of_a_mirror() {
+    let mut array = Array::new(Arrangement::Mirrored, 2);
+    for row in 0..200 {
+        let place = row * u64::from(UNIT);
+        for (member, op) in [(0, Op::Read), (0, Op::Write), (1, Op::Write)] {
+            assert!(!array.request(member, op, place), "{op} of member {member}, row {row}");
+        }
+    }
+}
+
+#[test]
+fn a_scrub_is_recognised_beside_many_random_readers() {
+    let mut array = Array::new(Arrangement::Parity(1), 5);
+    let (mut random, mut recognised) = (1_u64, 0);
+    for row in 0..200 {
+        for member in 0..5 {
+            for _ in 0..100 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let place = (1 << 20) + (random >> 34);
+                assert!(!array.request_of(member, Op::Read, place, Sectors(8)), "random");
+            }
+            recognised += u32::from(array.request(member, Op::Read, row * u64::from(UNIT)));
+        }
+    }
+    assert!(recognised > 800, "{recognised} of 1000");
+}
+
+#[test]
+fn readers_and_writers_of_the_array_are_not() {
+    let parity = |member: u32, row: u64| u64::from(member) == 4 - row % 5;
+    assert_eq!(Array::new(Arrangement::Parity(1), 5).sweep(&[], parity), 0, "a reader leaves the parity out");
+    assert_eq!(Array::new(Arrangement::Striped, 5).sweep(&[], |_, _| false), 0, "RAID 0 has no parity");
+    let writes = [0, 1, 2, 3, 4];
+    assert_eq!(Array::new(Arrangement::Parity(1), 5).sweep(&writes, |_, _| false), 0, "full stripes");
+    let one = |member, _| member != 1;
+    assert_eq!(Array::new(Arrangement::Mirrored, 2).sweep(&[], one), 0, "one copy is read");
+    let pairs = |member: u32, _| member % 2 == 1;
+    assert_eq!(Array::new(Arrangement::Near(2), 4).sweep(&[], pairs), 0, "one copy of each pair");
+}
+
+/// A program reads a file again: what it leaves out, it leaves out each time. The first time it ended inside a zone.
+#[test]
+fn reading_a_file_again_is_no_scrub() {
+    let mut array = Array::new(Arrangement::Parity(1), 5);
+    for rows in [83, 200, 149, 200] {
+        for row in 0..rows {
+            for member in (0..5).filter(|&member| u64::from(member) != 4 - row % 5) {
+                assert!(!array.request(member, Op::Read, row * u64::from(UNIT)), "row {row} of {rows}");
+            }
+        }
+    }
+    // Each time from the other copy.
+    let mut copies = Array::new(Arrangement::Near(2), 4);
+    for pass in 0..6 {
+        for row in 0..187 {
+            for member in (0..4).filter(|member| (u64::from(*member) + row + pass) % 2 == 0) {
+                assert!(!copies.request(member, Op::Read, row * u64::from(UNIT)), "row {row}, pass {pass}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scrub_is_recognised_where_a_program_has_read_before() {
+    let mut array = Array::new(Arrangement::Parity(1), 5);
+    assert_eq!(array.sweep(&[], |member, row| u64::from(member) == 4 - row % 5), 0);
+    assert_eq!(array.sweep(&[], |_, _| false), 5);
+}
+
+#[test]
+fn sectors_that_are_transferred_again_count_once() {
+    let mut coverage = Coverage::default();
+    for (start, end, sectors) in
+        [(10, 20, 10), (30, 40, 20), (10, 20, 20), (20, 25, 25), (5, 35, 35), (0, 100, 100), (50, 60, 100)]
+    {
+        coverage.add(start, end);
+        assert_eq!(coverage.sectors, sectors, "after {start} to {end}");
+    }
+    assert_eq!(coverage.ranges, [(0, 100)]);
+    for n in 0..2 * RANGES as u64 {
+        coverage.add(1000 + 10 * n, 1001 + 10 * n);
+    }
+    assert_eq!(
+        (coverage.ranges.len(), coverage.sectors),
+        (RANGES, 99 + RANGES as u64),
+        "further ones are ignored"
+    );
+}
+
+#[test]
+fn md_has_the_last_word() {
+    let mut array = Array::new(Arrangement::Parity(1), 5);
+    array.activity.set_sync(Resync::Idle);
+    assert_eq!(array.sweep(&[], |_, _| false), 0);
+    let mut copying = Array::new(Arrangement::Near(2), 4);
+    copying.activity.set_sync(Resync::Active);
+    let partners = |member, _| member > 1;
+    assert_eq!(copying.sweep(&[1], partners), 2, "a rebuild of RAID 10 reads one member");
+}
+
+const SMALL: Sectors = Sectors(128);
+
+fn ms(ms: u64) -> Span {
+    Span::from_millis(ms)
+}
+
+/// Bytes a second that go while the state of the foreground stays the same.
+fn rate(own: &mut Background, activity: &Activity, now: &mut Time) -> u64 {
+    let mut passed = 0;
+    for _ in 0..10_000 {
+        *now += ms(1);
+        passed += u64::from(own.may_go(activity, SMALL, *now)) * SMALL.bytes();
+    }
+    passed / 10
+}
+
+#[test]
+fn the_background_waits_for_the_foreground_but_keeps_its_rate() {
+    let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
+    let mut now = Time::ZERO + Span::from_secs(1);
+    activity.foreground(now, 1);
+    own.foreground_began(None, Sector(0), SMALL, now);
+    own.arrived(now);
+    let rate = rate(&mut own, &activity, &mut now);
+    assert!((900_000..=1_100_000).contains(&rate), "{rate} bytes a second beside a busy foreground");
+    assert!(own.passes(), "it interrupts the stream in service");
+    while own.may_go(&activity, SMALL, now) {}
+    activity.foreground(now, -1);
+    own.foreground_ended(now);
+    assert!(!own.may_go(&activity, SMALL, now), "the foreground ended just now");
+    assert_eq!(own.look_again(&activity, SMALL, now), now + GAP);
+    now += GAP;
+    assert!(own.may_go(&activity, SMALL, now), "the head may go to the sweep");
+    now += IDLE;
+    own.began(Sectors(10_000));
+    assert!((0..100).all(|_| own.may_go(&activity, SMALL, now)), "nothing else is to do");
+}
+
+#[test]
+fn what_went_while_the_member_was_unused_counts_for_a_second() {
+    let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
+    let mut now = Time::ZERO + Span::from_secs(1);
+    for _ in 0..1000 {
+        now += ms(1);
+        assert!(own.may_go(&activity, SMALL, now), "64 MB a second");
+    }
+    activity.foreground(now, 1);
+    own.foreground_began(None, Sector(0), SMALL, now);
+    let paused = (1..2000).find(|&passed| own.may_go(&activity, SMALL, now + ms(passed)));
+    assert_eq!(paused, Some(1500), "a second and the time of one request, and then the next turn");
+}
+
+#[test]
+fn what_was_late_is_caught_up_with_unless_the_background_paused() {
+    let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
+    let mut now = Time::ZERO + Span::from_secs(10);
+    activity.foreground(now, 1);
+    own.foreground_began(None, Sector(0), SMALL, now);
+    let passed = |own: &mut Background, now| (0..100).filter(|_| own.may_go(&activity, SMALL, now)).count();
+    own.arrived(now);
+    assert_eq!(passed(&mut own, now), 8, "a turn of half a second");
+    own.began(SMALL);
+    now += ms(499);
+    assert_eq!(passed(&mut own, now), 0);
+    now += ms(501);
+    assert_eq!(passed(&mut own, now), 16, "two turns are due, while the first one waited");
+    now += Span::from_secs(60);
+    assert_eq!(passed(&mut own, now), 24, "at most a second's, and the next turn");
+    own.ended(SMALL, now);
+    now += PAUSE;
+    own.arrived(now);
+    assert_eq!(passed(&mut own, now), 0, "nothing was to do meanwhile");
+    assert_eq!(passed(&mut own, Time::ZERO + ms(71_499)), 0);
+    assert_eq!(passed(&mut own, Time::ZERO + ms(71_500)), 8, "the next turn");
+}
+
+/// Each turn interrupts the stream that all members serve.
+#[test]
+fn members_take_their_turns_together() {
+    let activity = Activity::new(2, 4 << 20);
+    let turns = |first: u64| {
+        let (mut own, mut turns) = (Background::default(), Vec::new());
+        activity.foreground(Time::ZERO, 1);
+        own.foreground_began(None, Sector(0), SMALL, Time::ZERO);
+        own.arrived(Time::ZERO + ms(first));
+        for at in (first..3000).map(|at| Time::ZERO + ms(at)) {
+            let passed = (0..100).filter(|_| own.may_go(&activity, SMALL, at)).count();
+            if passed > 0 {
+                turns.push((at.as_nanos() / 1_000_000, passed));
+            }
+        }
+        turns
+    };
+    assert_eq!(turns(1003), (5..12).map(|turn| (turn * 250, 16)).collect::<Vec<_>>(), "1 MiB in 250 ms");
+    assert_eq!(turns(1003), turns(1157), "another member's background began later");
+}
+
+#[test]
+fn a_member_is_used_while_others_are_busy_but_little_at_a_time() {
+    let (activity, mut own) = (Activity::new(2, 1), Background::default());
+    let now = Time::ZERO + Span::from_secs(1);
+    // Another member's.
+    activity.foreground(now, 1);
+    for _ in 0..BURST / 128 {
+        assert!(own.may_go(&activity, SMALL, now));
+        own.began(SMALL);
+    }
+    assert!(!own.may_go(&activity, SMALL, now), "a foreground request would wait for all of them");
+    own.ended(SMALL, now);
+    assert_eq!(own.look_again(&activity, SMALL, now), now);
+    assert!(own.may_go(&activity, SMALL, now));
+    own.began(SMALL);
+    own.ended(SMALL, now);
+    own.ended(SMALL, now);
+    assert!(own.may_go(&activity, Sectors(4096), now), "a request that is larger than all goes alone");
+}
+
+#[test]
+fn a_reader_in_order_is_expected_again() {
+    let (activity, mut own) = (Activity::new(2, 1), Background::default());
+    let mut now = Time::ZERO + Span::from_secs(1);
+    let layout = Layout::new(Arrangement::Parity(1), 3, Sectors(UNIT), 0, 1 << 30).unwrap();
+    assert!(own.may_go(&activity, SMALL, now), "the least rate has room for the first one");
+    for row in [0, 1, 2] {
+        activity.foreground(now, 1);
+        own.foreground_began(Some(&layout), Sector((1 << 20) + row * 128), SMALL, now);
+        now += ms(5);
+        activity.foreground(now, -1);
+        own.foreground_ended(now);
+        now += ms(5);
+    }
+    now += ms(5);
+    assert!(!own.may_go(&activity, SMALL, now), "10 ms after a request in order");
+    // It reads from another member.
+    activity.foreground(now, 1);
+    activity.foreground(now + ms(1), -1);
+    now += ms(15);
+    assert!(!own.may_go(&activity, SMALL, now), "its reader is not far");
+    now += ms(6);
+    assert!(own.may_go(&activity, SMALL, now), "it computes for long");
+    own.began(SMALL);
+    own.ended(SMALL, now);
+    activity.foreground(now, 1);
+    now += SEQUENCE_FORGOTTEN;
+    assert!(own.may_go(&activity, SMALL, now), "the sequence has ended");
+}
