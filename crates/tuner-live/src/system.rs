@@ -8,9 +8,11 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `IOPRIO_WHO_PROCESS`, and classes 3 (idle) and 0 (none: what the processor's priority says) in the upper bits, of `linux/ioprio.h`.
+/// `IOPRIO_WHO_PROCESS`, the classes, which are in the upper bits, and no priority (what the processor's priority says), of `linux/ioprio.h`.
 const WHO_PROCESS: libc::c_int = 1;
-const IDLE: libc::c_int = 3 << 13;
+const REAL_TIME: libc::c_long = 1;
+const BEST_EFFORT: libc::c_long = 2;
+const IDLE: libc::c_long = 3;
 const NONE: libc::c_int = 0;
 
 /// The niceness of the tuner. At idle priority (`SCHED_IDLE`) it did not get through its first window in 90 s on two processors with a load of 20:
@@ -35,7 +37,7 @@ pub fn lower() -> Vec<String> {
     check("cannot lower the CPU priority", unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }.into());
     // SAFETY: takes numbers only; 0 is this thread.
     check("cannot get idle I/O priority", unsafe {
-        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE)
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE << 13)
     });
     refused
 }
@@ -79,16 +81,34 @@ pub(crate) fn urgently<T>(what: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `what` while each of these tasks that has the default I/O priority has another one, and for `hold` after it. `bfq` raises the weight of
-/// queues of default priority only, and decides that with their first request. It merges queues of one control group that are created together
-/// and have the same priority (`bfq_do_or_sched_stable_merge`), so that consecutive tasks have different ones.
+/// The class and the level of a task's I/O requests; `own` is what `ioprio_get` returns. Without a priority of its own, a task has one by its policy
+/// and niceness.
+fn io_priority(task: u32, own: libc::c_long) -> (libc::c_long, libc::c_long) {
+    if own >> 13 != 0 {
+        return (own >> 13, own & 7);
+    }
+    let task = task as libc::c_int;
+    // SAFETY: takes numbers only.
+    let (policy, nice) = unsafe {
+        (libc::sched_getscheduler(task), libc::getpriority(libc::PRIO_PROCESS, task as libc::id_t))
+    };
+    let class = match policy {
+        libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE => REAL_TIME,
+        libc::SCHED_IDLE => IDLE,
+        _ => BEST_EFFORT,
+    };
+    (class, ((nice + 20) / 5).into())
+}
+
+/// Runs `what` while each of these tasks whose I/O has the default level has another one of its class, and for `hold` after it. `bfq` raises the weight
+/// of queues of this level only, and decides that with their first request. It merges queues of one control group that are created together and have
+/// the same priority (`bfq_do_or_sched_stable_merge`), so that consecutive tasks have different ones.
 pub(crate) fn with_other_io_priorities<T>(
     tasks: &BTreeSet<u32>,
     hold: Duration,
     what: impl FnOnce() -> T,
 ) -> T {
-    const BEST_EFFORT: libc::c_long = 2 << 13;
-    const DEFAULT: libc::c_long = BEST_EFFORT | 4;
+    const DEFAULT: libc::c_long = 4;
     // Nearest to the default first: queues of a different weight share the device unequally for this time.
     const OTHERS: [libc::c_long; 7] = [3, 5, 2, 6, 1, 7, 0];
     // SAFETY: takes numbers only.
@@ -97,21 +117,17 @@ pub(crate) fn with_other_io_priorities<T>(
     let set = |task: u32, to: libc::c_long| unsafe {
         libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, task, to) == 0
     };
-    // Without a priority of its own, a task has one by its policy and niceness.
-    let is_usual = |task: u32| {
-        // SAFETY: takes numbers only.
-        unsafe {
-            libc::sched_getscheduler(task as libc::pid_t) == libc::SCHED_OTHER
-                && libc::getpriority(libc::PRIO_PROCESS, task) == 0
-        }
-    };
     let defaults = tasks.iter().filter_map(|&task| {
         let before = get(task);
-        let is_default = before == DEFAULT || (matches!(before, 0 | 4) && is_usual(task));
-        is_default.then_some((task, before))
+        if before < 0 {
+            return None; // The task has ended.
+        }
+        let (class, level) = io_priority(task, before);
+        ([REAL_TIME, BEST_EFFORT].contains(&class) && level == DEFAULT).then_some((task, before, class))
     });
-    let others = OTHERS.iter().cycle().map(|level| BEST_EFFORT | level);
-    let changed = defaults.zip(others).filter(|&((task, _), other)| set(task, other));
+    let others = defaults.zip(OTHERS.iter().cycle());
+    let changed = others.map(|((task, before, class), level)| ((task, before), class << 13 | level));
+    let changed = changed.filter(|&((task, _), other)| set(task, other));
     let changed: Vec<((u32, libc::c_long), libc::c_long)> = changed.collect();
     let done = what();
     if !changed.is_empty() {
@@ -171,14 +187,57 @@ mod tests {
         assert_eq!(set(2 << 13 | 4), 0);
         with_other_io_priorities(&tasks, Duration::ZERO, || set(2 << 13 | 7));
         assert_eq!(get(), 2 << 13 | 7);
-        // SAFETY: as above.
-        assert_eq!(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) }, 0);
-        // SAFETY: takes numbers only; 0 is this thread.
-        let is_usual =
-            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) == 0 && libc::sched_getscheduler(0) == 0 };
+        assert_eq!(set(0), 0);
+        let own = io_priority(this, 0);
         let meanwhile = with_other_io_priorities(&tasks, Duration::ZERO, get);
-        assert_eq!(meanwhile == (2 << 13 | 3), is_usual, "{meanwhile}");
+        assert_eq!(meanwhile == (own.0 << 13 | 3), own.1 == 4 && own.0 != IDLE, "{meanwhile}, {own:?}");
+        assert_eq!(get(), 0, "again");
     }
+
+    #[test]
+    fn an_io_priority_follows_from_policy_and_niceness() {
+        let of = |policy: libc::c_int, nice: libc::c_int| {
+            std::thread::spawn(move || {
+                let parameters = libc::sched_param { sched_priority: 0 };
+                // SAFETY: takes numbers and a valid structure; 0 is this thread.
+                let done = unsafe {
+                    libc::setpriority(libc::PRIO_PROCESS, 0, nice)
+                        | libc::sched_setscheduler(0, policy, &raw const parameters)
+                };
+                // SAFETY: takes nothing and returns a number.
+                (done == 0).then(|| io_priority(unsafe { libc::gettid() } as u32, 0)).unwrap()
+            })
+            .join()
+            .unwrap()
+        };
+        assert_eq!(of(libc::SCHED_OTHER, 0), (BEST_EFFORT, 4));
+        assert_eq!(of(libc::SCHED_BATCH, 4), (BEST_EFFORT, 4));
+        assert_eq!(of(libc::SCHED_OTHER, 19), (BEST_EFFORT, 7));
+        assert_eq!(of(libc::SCHED_IDLE, 0), (IDLE, 4));
+        assert_eq!(io_priority(0, 1 << 13 | 6), (REAL_TIME, 6));
+    }
+
+    /// Such a task's I/O is of the class "real-time", level 4, and `bfq` would raise its queue.
+    #[test]
+    fn a_task_with_a_real_time_policy_gets_another_level_of_its_class() {
+        let answer = std::thread::spawn(|| {
+            let parameters = libc::sched_param { sched_priority: 1 };
+            // SAFETY: a valid structure; 0 is this thread.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+                return None;
+            }
+            // SAFETY: takes nothing and returns a number.
+            let tasks = BTreeSet::from([unsafe { libc::gettid() } as u32]);
+            // SAFETY: takes numbers only; 0 is this thread.
+            let get = || unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) };
+            Some((with_other_io_priorities(&tasks, Duration::ZERO, get), get() >> 13))
+        });
+        match answer.join().unwrap() {
+            Some(levels) => assert_eq!(levels, (REAL_TIME << 13 | 3, 0)),
+            None => eprintln!("SKIPPED: no permission for SCHED_FIFO"),
+        }
+    }
+
     /// `bfq` would merge the queues of tasks with the same priority.
     #[test]
     fn tasks_have_different_io_priorities_until_the_hold_is_over() {
