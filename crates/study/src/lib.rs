@@ -23,6 +23,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stderr)]
 
+#[cfg(feature = "parquet")]
+mod behind;
 mod description;
 mod driver;
 mod execute;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
@@ -14,6 +14,7 @@ use traces::write::{Encoders, GroupStore, Written};
 use traces::{DeviceId, Record, Recording};
 use workloads::replay::Spill;
 
+use crate::behind::Behind;
 use crate::unfinished;
 
 /// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete. A pipe or a device (`/dev/null`) is written
@@ -266,7 +267,6 @@ impl<'a> Sinks<'a> {
     /// Where the bytes of a new file go, and its temporary name.
     fn sink(&self, path: &Path) -> Result<(Sink, Option<Arc<Path>>), Error> {
         let written = |error: io::Error| Error::written(path.display(), &error);
-        let buffered = |file| Box::new(BufWriter::with_capacity(1 << 16, file));
         match self.target {
             Target::Folder(_) if path.exists() => Err(exists(path)),
             Target::Folder(_) => {
@@ -276,11 +276,11 @@ impl<'a> Sinks<'a> {
             }
             Target::File(_) if is_special(path) => {
                 let file = OpenOptions::new().write(true).open(path).map_err(written)?;
-                Ok((buffered(file), None))
+                Ok((Box::new(Behind::new(file)), None))
             }
             Target::File(_) => {
                 let (file, temporary) = unfinished::create(path).map_err(written)?;
-                Ok((buffered(file), Some(temporary.into())))
+                Ok((Box::new(Behind::new(file)), Some(temporary.into())))
             }
         }
     }

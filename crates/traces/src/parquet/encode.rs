@@ -4,7 +4,7 @@
 //! packed already become a few per cent smaller at most.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -36,7 +36,7 @@ struct Job {
 
 /// Threads that encode row groups, for any number of [`ParquetWriter`](super::writer::ParquetWriter)s. They end when it is dropped.
 pub struct Encoders {
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<Sender<Job>>,
     spare: Arc<Spare>,
 }
 
@@ -59,7 +59,7 @@ impl Encoders {
         if threads == 0 {
             return Self { jobs: None, spare };
         }
-        let (jobs, queue) = sync_channel::<Job>(1);
+        let (jobs, queue) = channel::<Job>();
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..threads {
             let (queue, spare) = (Arc::clone(&queue), Arc::clone(&spare));
@@ -78,9 +78,9 @@ impl Encoders {
         Self { jobs: Some(jobs), spare }
     }
 
-    /// A piece of rows without meaning.
-    pub(super) fn piece(&self) -> Vec<Row> {
-        lock(&self.spare.pieces).pop().unwrap_or_else(|| vec![Row::default(); PIECE])
+    /// Takes the pieces of rows that are not used any more: all at once, because a thread may lose its processor while it has the lock.
+    pub(super) fn take_pieces(&self, to: &mut Vec<Vec<Row>>) {
+        std::mem::swap(to, &mut lock(&self.spare.pieces));
     }
 
     /// Keeps the memory of a group that is written.
@@ -89,7 +89,7 @@ impl Encoders {
         lock(&self.spare.groups).push(bytes);
     }
 
-    /// Encodes groups on one thread; waits while all threads are busy.
+    /// Encodes groups on one thread. The caller bounds the number of groups that wait.
     pub(super) fn encode(
         &self,
         groups: Vec<Rows>,

@@ -25,6 +25,10 @@ use crate::write::written::Written;
 const GROUP_ROWS: usize = 1 << 17;
 /// Rows in memory, of all devices together: 16 to 60 bytes each.
 const ROWS_MAX: usize = 2 << 20;
+/// Rows that are written when the memory is full.
+const ROWS_FREED: usize = ROWS_MAX / 16;
+/// Rows that wait for threads or are encoded by them.
+const WAITING_ROWS: usize = ROWS_MAX / 4;
 /// Rows that a thread encodes at least: to hand it a group takes longer than to encode a small one.
 const JOB_ROWS: usize = 1 << 15;
 /// Records whose places are in the processor's first cache together.
@@ -43,8 +47,12 @@ pub struct ParquetWriter<W: Write + Send> {
     encoders: Arc<Encoders>,
     /// Groups that no thread encodes yet, their devices, and their rows.
     ready: (Vec<Rows>, Vec<usize>, usize),
-    /// Groups that threads encode, with their devices, in the order of the file.
-    encoding: VecDeque<(Vec<usize>, Receiver<Answer>)>,
+    /// Groups that threads encode, with their devices and rows, in the order of the file.
+    encoding: VecDeque<(Vec<usize>, usize, Receiver<Answer>)>,
+    /// Rows of `encoding`.
+    waiting: usize,
+    /// Memory for pieces.
+    pieces: Vec<Vec<Row>>,
     /// By device, the rows behind the full pieces. In a list of their own, because every record changes one of them.
     open: Vec<Open>,
     /// By device, the other rows.
@@ -135,6 +143,8 @@ impl<W: Write + Send> ParquetWriter<W> {
             encoders: Arc::new(Encoders::new(0)),
             ready: Default::default(),
             encoding: VecDeque::new(),
+            waiting: 0,
+            pieces: Vec::new(),
             open: Vec::new(),
             devices: Vec::new(),
             names: Arc::default(),
@@ -272,7 +282,11 @@ impl<W: Write + Send> ParquetWriter<W> {
     fn end_piece(&mut self, device: usize) -> io::Result<()> {
         let open = &mut self.open[device];
         if open.is_full() {
-            self.devices[device].pieces.push(open.replace(self.encoders.piece()));
+            if self.pieces.is_empty() {
+                self.encoders.take_pieces(&mut self.pieces);
+            }
+            let next = self.pieces.pop().unwrap_or_else(|| vec![Row::default(); PIECE]);
+            self.devices[device].pieces.push(open.replace(next));
         }
         if self.rows_of(device) >= GROUP_ROWS {
             self.flush(device)
@@ -307,15 +321,15 @@ impl<W: Write + Send> ParquetWriter<W> {
         number
     }
 
-    /// Writes the largest devices until half of the memory is free.
+    /// Writes the largest devices until [`ROWS_FREED`] rows are free. These are few, so that threads always have groups to encode.
     fn flush_largest(&mut self) -> io::Result<()> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|&device| std::cmp::Reverse(self.rows_of(device)));
-        for device in order {
-            if self.rows <= ROWS_MAX / 2 {
-                break;
-            }
-            self.flush(device)?;
+        while self.rows > ROWS_MAX - ROWS_FREED {
+            let largest = order.len() / 32;
+            order.select_nth_unstable_by_key(largest, |&device| {
+                std::cmp::Reverse((self.rows_of(device), device))
+            });
+            order[..=largest].iter().try_for_each(|&device| self.flush(device))?;
         }
         Ok(())
     }
@@ -341,17 +355,18 @@ impl<W: Write + Send> ParquetWriter<W> {
 
     /// Hands the ready groups to a thread.
     fn encode(&mut self) -> io::Result<()> {
-        let (groups, devices, _) = std::mem::take(&mut self.ready);
+        let (groups, devices, rows) = std::mem::take(&mut self.ready);
         let encoded = self.encoders.encode(groups, &self.names).map_err(failed)?;
-        self.encoding.push_back((devices, encoded));
-        self.append(false)
+        self.encoding.push_back((devices, rows, encoded));
+        self.waiting += rows;
+        self.append(WAITING_ROWS)
     }
 
-    /// Appends groups that are encoded, or all.
-    fn append(&mut self, all: bool) -> io::Result<()> {
-        while let Some((devices, first)) = self.encoding.front() {
+    /// Appends groups that are encoded, and waits until at most so many rows are not.
+    fn append(&mut self, waiting: usize) -> io::Result<()> {
+        while let Some((devices, rows, first)) = self.encoding.front() {
             let encoded = match first.try_recv() {
-                Err(TryRecvError::Empty) if !all => return Ok(()),
+                Err(TryRecvError::Empty) if self.waiting <= waiting => return Ok(()),
                 Err(TryRecvError::Empty) => first.recv().unwrap_or_else(|_| Err(thread_failed())),
                 Ok(encoded) => encoded,
                 Err(TryRecvError::Disconnected) => Err(thread_failed()),
@@ -364,6 +379,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                 file.at += bytes.len() as u64;
                 self.encoders.keep(bytes);
             }
+            self.waiting -= rows;
             self.encoding.pop_front();
         }
         Ok(())
@@ -376,7 +392,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub fn finish(mut self) -> io::Result<Written> {
         (0..self.devices.len()).try_for_each(|device| self.flush(device))?;
         self.encode()?;
-        self.append(true)?;
+        self.append(0)?;
         let names: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
         for (device, file) in self.files.drain(..).enumerate() {
             let Some(mut file) = file else { continue };
