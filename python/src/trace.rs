@@ -206,19 +206,18 @@ impl Columns {
             }
             _ => open,
         };
-        let (workload, unaligned): (Box<dyn Workload>, _) = if open {
+        let (workload, oddities): (Box<dyn Workload>, _) = if open {
             let mut builder = Open::default();
-            let unaligned = self.records(capacity, &mut |record| builder.push(record))?;
-            (Box::new(builder.finish(&self.name, &|_| None)), unaligned)
+            let oddities = self.records(capacity, &mut |record| builder.push(record))?;
+            (Box::new(builder.finish(&self.name, &|_| None)), oddities)
         } else {
             let mut builder = Closed::default();
-            let unaligned = self.records(capacity, &mut |record| builder.push(record))?;
-            (Box::new(builder.finish(&self.name, &|_| None)), unaligned)
+            let oddities = self.records(capacity, &mut |record| builder.push(record))?;
+            (Box::new(builder.finish(&self.name, &|_| None)), oddities)
         };
-        if let Some((count, first)) = unaligned {
-            let oddity = Oddity::Unaligned.as_str();
-            notes.push(format!("{}: {count} {oddity} (first: row {first})", self.name));
-        }
+        notes.extend(oddities.iter().map(|(oddity, count, first)| {
+            format!("{}: {count} {} (first: row {first})", self.name, oddity.as_str())
+        }));
         Ok(Opened {
             workload,
             notes,
@@ -229,9 +228,13 @@ impl Columns {
         })
     }
 
-    /// Calls `push` with each row's record. Returns the number of requests that are not in whole sectors, and the row of the first.
-    fn records(&self, capacity: Sector, push: &mut dyn FnMut(&Record)) -> PyResult<Option<(usize, usize)>> {
-        let mut unaligned: Option<(usize, usize)> = None;
+    /// Calls `push` with each row's record. Returns what a note counts, with the number of rows and the first row.
+    fn records(
+        &self,
+        capacity: Sector,
+        push: &mut dyn FnMut(&Record),
+    ) -> PyResult<Vec<(Oddity, usize, usize)>> {
+        let mut oddities: Vec<(Oddity, usize, usize)> = Vec::new();
         let mut rows = Rows { columns: self, row: 0, latest: 0 };
         let mut process = self.process.as_ref().map(Column::values);
         let mut completed = self.completed.as_ref().map(Column::values);
@@ -247,12 +250,19 @@ impl Columns {
                 record.completed = rows.completed(completed, record.at)?;
             }
             rows.check(&record, capacity)?;
-            if record.op != Op::Flush && !record.is_aligned() {
-                unaligned.get_or_insert((0, row)).0 += 1;
+            let oddity = match record.op {
+                Op::Flush => ((record.offset, record.bytes) != (0, 0)).then_some(Oddity::FlushExtent),
+                _ => (!record.is_aligned()).then_some(Oddity::Unaligned),
+            };
+            if let Some(oddity) = oddity {
+                match oddities.iter_mut().find(|(known, ..)| *known == oddity) {
+                    Some((_, count, _)) => *count += 1,
+                    None => oddities.push((oddity, 1, row)),
+                }
             }
             push(&record);
         }
-        Ok(unaligned)
+        Ok(oddities)
     }
 }
 

@@ -125,6 +125,20 @@ def test_nulls(columns):
         results(made(columns, time=pyarrow.array(columns["time"], mask=numpy.arange(400) == 3)))
 
 
+def test_the_extent_of_a_flush_is_ignored_with_a_note(columns):
+    op = numpy.full(400, "R", "U3")
+    op[[3, 5, 8, 13]] = ["F", "F", "FWS", "F"]
+    offset, length = columns["offset"].copy(), columns["bytes"].copy()
+    offset[[3, 5, 8, 13]] = length[[3, 5, 8, 13]] = 0
+    plain = dwell.compare(made(columns, op=op, offset=offset, bytes=length), "noop")
+    assert not any("flushes" in note for note in plain.notes)
+    offset[5], offset[8], length[13] = 4096, 2**60, 512
+    result = dwell.compare(made(columns, op=op, offset=offset, bytes=length), "noop")
+    assert result.runs == plain.runs
+    note = "columns: 3 flushes with offset, length or preflush flag, read without them (first: row 5)"
+    assert [line for line in result.notes if "flushes" in line] == [note]
+
+
 def test_without_completions_a_recording_is_replayed_by_time(columns):
     result = dwell.compare(made(columns, completed=None, process=None), ["noop"])
     assert result.by_time and any("by time stamps" in note for note in result.notes)
