@@ -73,7 +73,7 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def setting(name: str, value: Any, switch: tuple[str, str]) -> str:
+def setting(name: str, value: Any, switch: tuple[str, str] = ("True", "False")) -> str:
     """Text, a number, or a flag, as text; ``switch`` has the words for True and False."""
     if type(value).__name__ in ("bool", "bool_"):
         return switch[0] if value else switch[1]

@@ -309,7 +309,7 @@ class Scheduler:
     """A scheduler with tunables: ``Scheduler("stream(deadline)", stream_time_slice="50ms")``."""
 
     def __init__(self, name: str, **tunables: Any) -> None:
-        settings = [(key, setting(key, value, ("on", "off"))) for key, value in tunables.items()]
+        settings = [(key, setting(key, value)) for key, value in tunables.items()]
         self.name = _native.scheduler(text("scheduler", name), settings)
 
     @staticmethod

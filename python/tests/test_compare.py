@@ -185,6 +185,7 @@ def test_wrong_arguments_are_named(arguments, error, expected):
 
 def test_settings_may_be_flags_and_numbers():
     assert dwell.Drive("wd5000aaks", buffer=False, depth=numpy.int64(4)).depth == 4
+    assert dwell.Scheduler("stream(deadline)", wait_after_writes=numpy.bool_(True)) == dwell.Scheduler("stream(deadline){wait_after_writes=on}")
     assert "combine_writes=true" in dwell.Drive("wd5000aaks", **{"buffer.combine_writes": True}).name
 
 
@@ -196,6 +197,7 @@ def test_wrong_arguments_of_objects_are_named():
         (lambda: dwell.Drive("ssd-sata", array=3), TypeError, "array is int 3; it is text"),
         (lambda: dwell.Drive(depth="x"), dwell.InputError, r"\{depth=x\}: depth: .*text \"x\", expected a whole number from 0 to 4294967295"),
         (lambda: dwell.Drive(depth=[4]), TypeError, r"depth is list \[4\]; it is text, a number, or True or False"),
+        (lambda: dwell.Scheduler("deadline", fifo_batch=True), dwell.InputError, "'fifo_batch': expected a whole number, found 'True'"),
         (lambda: dwell.Scheduler("deadline", fifo_batch=None), TypeError, "fifo_batch is NoneType None; it is text, a number"),
         (lambda: dwell.Drive("\udc80"), dwell.InputError, r"drive='\\udc80' is no valid Unicode text"),
         (lambda: dwell.Trace.from_columns(3, [0], [512], ["r"]), TypeError, "column 'time' is int 3; it is an array, a series or a list"),

@@ -23,7 +23,8 @@ pub enum Value {
 }
 
 impl Value {
-    /// Parses `text` as a value of the same kind as `self`: `124ms`, `8`, `8192`, `50%` or `1.5`, `on`.
+    /// Parses `text` as a value of the same kind as `self`: `124ms`, `8`, `8192`, `50%` or `1.5`, `on` or
+    /// `true` in upper or lower case.
     ///
     /// # Errors
     /// If `text` has another form, or is a length of time beyond the range of [`Span`].
@@ -39,7 +40,7 @@ impl Value {
             Self::Percent(_) => parse_percent(text)
                 .map(Self::Percent)
                 .ok_or_else(|| expected("a percentage (50%) or a factor (1.5)")),
-            Self::Flag(_) => match text {
+            Self::Flag(_) => match text.to_ascii_lowercase().as_str() {
                 "1" | "on" | "true" | "yes" => Ok(Self::Flag(true)),
                 "0" | "off" | "false" | "no" => Ok(Self::Flag(false)),
                 _ => Err(expected("on or off")),
@@ -379,6 +380,8 @@ mod tests {
         assert_eq!(Value::Percent(0).parse_like("1.5"), Ok(Value::Percent(150)));
         assert_eq!(Value::Percent(0).parse_like("50%"), Ok(Value::Percent(50)));
         assert_eq!(Value::Flag(true).parse_like("off"), Ok(Value::Flag(false)));
+        // Python's notation.
+        assert_eq!(Value::Flag(false).parse_like("True"), Ok(Value::Flag(true)));
     }
 
     tunables! {

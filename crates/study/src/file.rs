@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for Expected {
     }
 
     fn visit_bool<E: de::Error>(self, on: bool) -> Result<Tunables, E> {
-        self.visit_str(if on { "on" } else { "off" })
+        self.visit_string(on.to_string())
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Tunables, E> {

@@ -93,6 +93,19 @@ fn values_of_one_scheduler_replace_those_of_all() {
     assert!(error.contains(":3: tunables.deadline: there is no tunable; remove the table"), "{error}");
 }
 
+/// The name of a scheduler is part of the identifier of a run, so another text would execute the runs of existing studies again.
+#[test]
+fn switches_are_on_and_off_in_the_names_of_schedulers() {
+    let folder = Folder::new();
+    let text = "workloads = [\"a.ascii\"]\nschedulers = [\"stream(deadline)\"]\n[tunables]\nwait_after_writes = [false, true]\n";
+    let runs = study(&folder, text).unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
+    assert_eq!(
+        names,
+        ["off", "on"].map(|value| format!("stream(deadline-2.6.32){{wait_after_writes={value}}}"))
+    );
+}
+
 /// Names and contents of all files of results.
 fn files(of: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
@@ -557,6 +570,12 @@ fn errors_have_file_line_and_key() {
             "\"x\"",
             "s.toml:10: tunables.deadline: fifo_batch: expected a whole number, found 'x'",
         ),
+        (
+            "\"1..16*4\"",
+            "true",
+            "s.toml:10: tunables.deadline: fifo_batch: expected a whole number, found 'true'",
+        ),
+        ("depths = [1, 4]", "depths = false", "s.toml:4: depths: expected a whole number, found 'false'"),
         ("schedulers = ", "schedulers ", "s.toml:3: "),
     ] {
         assert!(STUDY.contains(from), "{from}");
