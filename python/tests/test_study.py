@@ -184,10 +184,12 @@ def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
     # Behind the drive's end: no row.
     (tmp_path / "far.ascii").write_text("0.5 0 99999999999 8 1\n")
     (tmp_path / "some.ascii").write_text("0.5 0 8 8 1\n1.5 0 99999999999 8 1\n")
+    (tmp_path / "empty.ascii").touch()
 
     def ended(name, *command):
         report = tmp_path / f"{name}.html"
-        command = [*map(str, command), str(study), "--out", str(tmp_path / "out" / name), "--report", str(report)]
+        # The workers have other working directories.
+        command = [*map(str, command), study.name, "--out", str(tmp_path / "out" / name), "--report", str(report)]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "DWELL_PYTHON": sys.executable})
         return done.returncode, done.stdout, done.stderr.replace(str(tmp_path / "out" / name), "OUT"), report.read_text()
 
@@ -196,11 +198,12 @@ def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
     there = ended("there", PROGRAM, "study", *on)
     assert here[0] == 1 and "regret" in here[1]
     assert "far.ascii on its drive shown seed 1: noop, and 1 further run: " in here[2]
-    assert "some.ascii: 1 request left out" in here[2] and "2 runs could not be executed; the same command tries again" in here[2]
+    assert here[2].splitlines()[2] == "empty.ascii on its drive shown seed 1: noop, and 1 further run: empty.ascii: is empty; name a recording"
+    assert "some.ascii: 1 request left out" in here[2] and "4 runs could not be executed; the same command tries again" in here[2]
     assert there == here
     module = ended("module", sys.executable, "-m", "dwell.distributed", *on)
     assert (module[0], module[3]) == (1, here[3]) and "regret" in module[1]
-    assert module[2].splitlines()[0] in here[2] and module[2].splitlines()[-1] == "dwell: 2 runs could not be executed; the same command tries again"
+    assert module[2].splitlines()[0] in here[2] and module[2].splitlines()[-1] == "dwell: 4 runs could not be executed; the same command tries again"
     assert contents(tmp_path / "out" / "here") == contents(tmp_path / "out" / "there") == contents(tmp_path / "out" / "module")
 
 

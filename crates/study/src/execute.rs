@@ -17,7 +17,7 @@ use workloads::Workload;
 use workloads::programs::units::Delay;
 use workloads::scenario::Identity;
 
-use crate::description::{Kind, Run};
+use crate::description::{Input, Kind, Run};
 use crate::table::{Cell, Made, Omitted, process_row, run_row, window_row};
 use crate::windows::{Watcher, Windows};
 
@@ -93,28 +93,26 @@ impl Executor {
     /// # Errors
     /// An input cannot be read, or an interruption: the run is not complete.
     pub fn execute(&self, run: &Run) -> Result<Rows, Error> {
-        for input in [Some(&run.workload), run.drive.as_ref(), run.machine.as_ref()].into_iter().flatten() {
-            input.check()?;
-        }
-        let made = match run.kind {
+        let inputs = [Some(&run.workload), run.drive.as_ref(), run.machine.as_ref()];
+        let made = inputs.into_iter().flatten().try_for_each(Input::check).and_then(|()| match run.kind {
             Kind::Script => self.script(run),
             _ => self.requests(run),
-        };
+        });
         if interrupt::requested() {
             return Err(Error::Interrupted);
         }
+        // The paths depend on the machine, and on whether another process executes the run.
         match made {
-            Err(Error::Usage(problem) | Error::Failed(problem)) => Ok(Self::unfit(run, &problem)),
+            Err(Error::Usage(problem) | Error::Failed(problem)) => Ok(Self::unfit(run, &run.named(&problem))),
+            Err(Error::Input(problem)) => Err(Error::Input(run.named(&problem))),
+            Err(Error::Permission(problem)) => Err(Error::Permission(run.named(&problem))),
             made => made,
         }
     }
 
     fn unfit(run: &Run, problem: &str) -> Rows {
         let drive = run.drive.as_ref().map_or("", |drive| &drive.name);
-        let by_time = false;
-        // The paths depend on the machine, and on whether another process executes the run.
-        let problem = run.named(problem);
-        let (depth, failure) = (run.depth, Some(problem.as_str()));
+        let (depth, failure, by_time) = (run.depth, Some(problem), false);
         let made = Made { run, drive, depth, result: None, failure, by_time, omitted: None };
         Rows { run: run_row(&made), processes: Vec::new(), windows: Vec::new() }
     }
@@ -279,7 +277,6 @@ fn rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::description::Input;
     use crate::description::tests::run;
     use crate::table::{PROCESSES, RUNS, WINDOWS};
 
@@ -325,10 +322,16 @@ mod tests {
         }
     }
 
+    /// The path differs between processes, and is that of a copy if the name is an address.
     #[test]
-    fn an_unreadable_recording_is_an_error() {
-        let missing = Input { name: "a".to_owned(), path: Some("/nonexistent/a".to_owned()), sha256: None };
-        let missing = Run { workload: missing, kind: Kind::Recording, ..run() };
-        assert!(Executor::new(Catalogue::default()).execute(&missing).is_err());
+    fn an_unreadable_recording_is_an_error_with_its_name() {
+        for (path, expected) in
+            [("/nonexistent/a", "b.csv: "), ("/dev/null", "b.csv: is empty; name a recording")]
+        {
+            let input = Input { name: "b.csv".to_owned(), path: Some(path.to_owned()), sha256: None };
+            let unreadable = Run { workload: input, kind: Kind::Recording, ..run() };
+            let error = Executor::new(Catalogue::default()).execute(&unreadable).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 }
