@@ -24,9 +24,11 @@ _TABLES = ("runs", "processes", "windows")
 class StudyResult:
     """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them).
 
-    ``omissions`` has a line for each recording of which requests are left out because they are malformed or impossible.
+    ``notes`` has a line for each depth that a drive does not have, with the depth of its runs. ``omissions`` has a line for each recording of which
+    requests are left out because they are malformed or impossible.
     """
 
+    notes: list[str]
     omissions: list[str]
 
     def __init__(
@@ -37,6 +39,7 @@ class StudyResult:
         self.executed = executed
         self.skipped = skipped
         self._ids = runs.ids()
+        self.notes = runs.notes()
         self._names = runs.names()
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
@@ -95,14 +98,14 @@ class StudyResult:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._heads)
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows)
-        notes = "".join(f"<p>{html.escape(line)}</p>" for line in self.omissions)
+        notes = "".join(f"<p>{html.escape(line)}</p>" for line in (*self.notes, *self.omissions))
         return f"<div><table><tr>{head}</tr>{rows}</table><p>{html.escape(self._legend)}</p>{notes}</div>"
 
     def __repr__(self) -> str:
         table = [[head.replace("\n", " ") for head in self._heads], *self._rows]
         widths = [max(map(len, column)) for column in zip(*table)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-        return "\n".join([*lines, "", self._legend, *self.omissions])
+        return "\n".join([*lines, "", self._legend, *self.notes, *self.omissions])
 
 
 def _renamed(text: str, stored: Sequence[str | None], present: Sequence[str | None]) -> str:

@@ -11,9 +11,9 @@ use schedulers::registry::Catalogue;
 use crate::background::{in_background, in_background_until};
 use crate::error::{contained, input};
 
-/// The runs of a study, in order.
+/// The runs of a study, in order, and notes about all runs of its file.
 #[pyclass(frozen, module = "dwell._native")]
-pub(crate) struct Runs(Vec<Run>);
+pub(crate) struct Runs(Vec<Run>, Vec<String>);
 
 #[pymethods]
 impl Runs {
@@ -29,7 +29,10 @@ impl Runs {
         let (name, folder) = (name.to_owned(), PathBuf::from(folder));
         in_background(py, move || {
             let study = Study::parse(&name, text, &folder).map_err(input)?.with_copies(copies);
-            study.runs(Catalogue::default()).map(Self).map_err(input)
+            let runs = study.runs(Catalogue::default()).map_err(input)?;
+            let notes = study.depth_notes(&runs).map_err(input)?;
+            let notes = notes.iter().map(|note| format!("{name}: {note}"));
+            Ok(Self(runs, notes.collect()))
         })
     }
 
@@ -39,16 +42,21 @@ impl Runs {
             let line = line(run);
             texts.iter().all(|text| line.contains(text.as_str()))
         };
-        Self(self.0.iter().filter(matches).cloned().collect())
+        Self(self.0.iter().filter(matches).cloned().collect(), self.1.clone())
     }
 
     /// The runs for other processes, which have other working directories and read addresses themselves.
     fn remote(&self) -> Self {
-        Self(self.0.iter().map(Run::elsewhere).collect())
+        Self(self.0.iter().map(Run::elsewhere).collect(), self.1.clone())
     }
 
     fn __len__(&self) -> usize {
         self.0.len()
+    }
+
+    /// The depths that are reduced to the drive's.
+    fn notes(&self) -> Vec<String> {
+        self.1.clone()
     }
 
     /// The identifiers.

@@ -450,19 +450,22 @@ impl Study {
         self.page.scale.as_ref().map_or(1.0, |scale| *scale.get_ref())
     }
 
-    /// The depths that a drive does not have, and by which ones they are replaced.
-    pub fn depth_notes(&self) -> Result<Vec<String>, Error> {
+    /// The depths that drives of these runs do not have, and by which ones they are replaced.
+    pub fn depth_notes(&self, runs: &[Run]) -> Result<Vec<String>, Error> {
         let depths = self.numbers("depths", self.page.depths.as_ref(), 1, 65_536)?;
-        let (drives, arrays) = (self.drives()?, self.arrays()?);
-        let mut notes: Vec<String> = Vec::new();
-        for (workload, kind) in self.workloads()? {
-            for (drive, array) in product_of(&drives, &arrays) {
-                let Some(device) = device(&workload, kind, drive.as_ref(), array.as_deref()) else {
-                    continue;
-                };
-                for depth in depths.iter().flatten() {
-                    notes.extend(device.depth_note(*depth as u32).filter(|note| !notes.contains(note)));
-                }
+        let depths: Vec<u64> = depths.into_iter().flatten().collect();
+        let (mut notes, mut seen) = (Vec::new(), HashSet::new());
+        for run in runs.iter().filter(|_| !depths.is_empty()) {
+            // Only scripts name a drive of their own.
+            let script = (run.kind == Kind::Script).then_some(&run.workload);
+            if !seen.insert((script, &run.drive, &run.array)) {
+                continue;
+            }
+            let device = device(&run.workload, run.kind, run.drive.as_ref(), run.array.as_deref());
+            for note in
+                device.iter().flat_map(|device| depths.iter().map(|&depth| device.depth_note(depth as u32)))
+            {
+                notes.extend(note.filter(|note| !notes.contains(note)));
             }
         }
         Ok(notes)

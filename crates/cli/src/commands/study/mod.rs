@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         return Err(Error::Usage("no run matches --only; --dry-run lists the runs".to_owned()));
     }
     if !arguments.quiet {
-        study.depth_notes()?.iter().for_each(|note| say!("{}: {note}", arguments.file.display()));
+        study.depth_notes(&runs)?.iter().for_each(|note| say!("{}: {note}", arguments.file.display()));
     }
     let out = out(arguments)?;
     if arguments.dry_run {
