@@ -232,26 +232,63 @@ impl Coverage {
     }
 }
 
-/// A place on a member that is read or written in order.
+/// What was transferred of a zone.
 #[derive(Default)]
-struct Place {
-    zone: u64,
+struct Zone {
     read: Coverage,
     /// What counts of it: on RAID 1, reads in step with another member.
     counted: Coverage,
     written: Coverage,
-    /// The end of the latest request.
-    end: u64,
-    /// The zone before was dense.
-    sweeps: bool,
-    used: u64,
+    /// Sectors that were transferred again.
+    again: u64,
+    /// The zone before is dense.
+    follows_dense: bool,
+    /// The zone before follows a dense one. A sweep has up to a zone of requests in flight, which arrive in another order than md submits them:
+    /// it reaches the next zone before the last one is dense.
+    follows_sweep: bool,
 }
 
-impl Place {
+impl Zone {
     /// Whether nearly everything was read, or written. What is both was rewritten by a program.
     const fn is_dense(&self, enough: u64) -> bool {
         let (counted, written) = (self.counted.sectors, self.written.sectors);
         counted >= enough && written < enough || written >= enough && self.read.sectors < enough
+    }
+
+    const fn sweeps(&self) -> bool {
+        self.follows_dense || self.follows_sweep
+    }
+
+    const fn transferred(&self) -> u64 {
+        self.read.sectors + self.written.sectors
+    }
+
+    /// Another pass begins: of copies, it may read the other one.
+    fn begin_again(&mut self) {
+        (self.read, self.counted, self.written, self.again) = Default::default();
+    }
+}
+
+/// A place on a member that is read or written in order.
+#[derive(Default)]
+struct Place {
+    zone: u64,
+    /// The zone, and the one before it, whose last requests may be late.
+    front: Zone,
+    behind: Zone,
+    /// The end of the latest request.
+    end: u64,
+    used: u64,
+}
+
+impl Place {
+    /// What it has of a zone.
+    fn at(&self, zone: u64) -> Option<&Zone> {
+        match self.zone.checked_sub(zone) {
+            Some(0) if self.used > 0 => Some(&self.front),
+            Some(1) if self.used > 0 => Some(&self.behind),
+            _ => None,
+        }
     }
 }
 
@@ -297,11 +334,40 @@ impl Background {
     /// The place to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
     fn least(&self) -> usize {
         let value = |&index: &usize| {
-            let Place { read, written, sweeps, used, .. } = &self.places[index];
+            let Place { front, behind, used, .. } = &self.places[index];
             let is_stale = self.uses - used >= STALE;
-            (*sweeps && !is_stale, if is_stale { 0 } else { read.sectors + written.sectors }, *used)
+            let transferred = if is_stale { 0 } else { front.transferred() + behind.transferred() };
+            (front.sweeps() && !is_stale, transferred, *used)
         };
         (0..PLACES).min_by_key(value).unwrap_or(0)
+    }
+
+    /// The place of a request in this zone, which may move there.
+    fn place_of(&mut self, zone: u64, enough: u64) -> usize {
+        let find = |front: Option<u64>| {
+            self.places.iter().position(|place| place.used > 0 && Some(place.zone) == front)
+        };
+        if let Some(index) = find(Some(zone)) {
+            return index;
+        }
+        let follows = |&index: &usize| {
+            let front = &self.places[index].front;
+            // A program that overtakes the sweep does not take its place along.
+            !front.sweeps() || front.follows_dense || front.is_dense(enough)
+        };
+        if let Some(index) = find(zone.checked_sub(1)).filter(follows) {
+            let place = &mut self.places[index];
+            place.front.follows_dense |= place.behind.is_dense(enough);
+            place.behind = std::mem::take(&mut place.front);
+            place.zone = zone;
+            return index;
+        }
+        // A late request.
+        find(zone.checked_add(1)).unwrap_or_else(|| {
+            let index = self.least();
+            self.places[index] = Place { zone, ..Place::default() };
+            index
+        })
     }
 
     /// Whether a request belongs to the array's own traffic.
@@ -318,43 +384,62 @@ impl Background {
         }
         let rows = u64::from(layout.unit().0) * u64::from(layout.members());
         let size = rows.max(ZONE_MIN);
-        let zone = start / size;
+        let end = start.saturating_add(u64::from(sectors.0));
+        // A large request can end in another zone.
+        let mut swept = None;
+        for zone in start / size..end.div_ceil(size).max(start / size + 1) {
+            let range = (start.max(zone * size), end.min((zone + 1).saturating_mul(size)));
+            if self.sweeps(activity, layout, member, (op, range.0, range.1), (zone, size)) {
+                swept = Some(zone);
+            }
+        }
+        let Some(zone) = swept else { return false };
+        let sweep = &activity.sweeps[member.index()];
+        sweep.zone.store(zone + 1, Ordering::Relaxed);
+        sweep.at.store(now.as_nanos(), Ordering::Relaxed);
+        sweep.reads.store(u8::from(op == Op::Read), Ordering::Relaxed);
+        let recognised = activity.is_lockstep(layout, zone, now);
+        activity.recognised.fetch_add(u64::from(recognised), Ordering::Relaxed);
+        recognised
+    }
+
+    /// Notes what is transferred of a zone of this size; whether the member sweeps it.
+    fn sweeps(
+        &mut self,
+        activity: &Activity,
+        layout: &Layout,
+        member: Member,
+        (op, start, end): (Op, u64, u64),
+        (zone, size): (u64, u64),
+    ) -> bool {
         self.uses += 1;
         // Readers of one copy, or without the parity, leave out more than this.
         let enough = size - size / (2 * u64::from(layout.members()));
-        let followed = self.places.iter().position(|place| place.used > 0 && place.zone == zone);
-        let before =
-            || self.places.iter().position(|place| place.used > 0 && place.zone.checked_add(1) == Some(zone));
-        let index = if let Some(index) = followed {
-            // A program may have read a part of the zone before a sweep reaches it.
-            if !self.places[index].sweeps {
-                self.places[index].sweeps =
-                    before().is_some_and(|before| self.places[before].is_dense(enough));
-            }
-            index
-        } else {
-            let before = before();
-            let index = before.unwrap_or_else(|| self.least());
-            let former = before.map(|index| &self.places[index]);
-            let sweeps = former.is_some_and(|place| place.is_dense(enough));
-            let end = former.map_or(0, |place| place.end);
-            self.places[index] = Place { zone, sweeps, end, ..Place::default() };
-            index
+        let index = self.place_of(zone, enough);
+        let before = || {
+            let of = |zone| self.places.iter().filter_map(move |place| place.at(zone));
+            zone.checked_sub(1).into_iter().flat_map(of)
         };
+        // A program may have read a part of the zone before a sweep reaches it.
+        let follows_dense = before().any(|before| before.is_dense(enough));
+        let follows_sweep = before().any(|before| before.follows_dense);
         let place = &mut self.places[index];
-        let end = start.saturating_add(u64::from(sectors.0));
-        let sweep = &activity.sweeps[member.index()];
-        if start + size / 2 < place.end {
-            // Another pass: of copies, it may read the other one.
-            (place.read, place.counted, place.written) = Default::default();
+        let part = if place.zone == zone { &mut place.front } else { &mut place.behind };
+        part.follows_dense |= follows_dense;
+        part.follows_sweep |= follows_sweep;
+        let is_parity = matches!(layout.arrangement(), Arrangement::Parity(_));
+        if !is_parity && start + size / 2 < place.end || part.again >= size {
+            part.begin_again();
         }
+        let transferred = part.transferred();
         if op == Op::Write {
-            place.written.add(start, end);
+            part.written.add(start, end);
         } else if layout.arrangement() != Arrangement::Mirrored {
-            place.read.add(start, end);
-            place.counted.add(start, end);
+            part.read.add(start, end);
+            part.counted.add(start, end);
         } else {
-            place.read.add(start, end);
+            part.read.add(start, end);
+            let sweep = &activity.sweeps[member.index()];
             if place.end == start {
                 // It has left the zone before.
                 sweep.end_of(zone.wrapping_sub(1)).store(0, Ordering::Relaxed);
@@ -364,19 +449,13 @@ impl Background {
             let counts =
                 others.any(|(_, other)| other.is_in_step(zone, start, end) || other.is_written(zone));
             if counts {
-                place.counted.add(start, end);
+                part.counted.add(start, end);
             }
         }
+        part.again += (end - start).saturating_sub(part.transferred() - transferred);
+        let sweeps = part.sweeps();
         (place.used, place.end) = (self.uses, end);
-        if !place.sweeps {
-            return false;
-        }
-        sweep.zone.store(zone + 1, Ordering::Relaxed);
-        sweep.at.store(now.as_nanos(), Ordering::Relaxed);
-        sweep.reads.store(u8::from(op == Op::Read), Ordering::Relaxed);
-        let recognised = activity.is_lockstep(layout, zone, now);
-        activity.recognised.fetch_add(u64::from(recognised), Ordering::Relaxed);
-        recognised
+        sweeps
     }
 
     /// A foreground request arrived at the member.
