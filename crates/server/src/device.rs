@@ -158,6 +158,12 @@ impl Device {
         }
     }
 
+    /// Requests of the array's own traffic that were recognised, on all members.
+    #[cfg(test)]
+    pub(crate) fn recognised(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.recognised())
+    }
+
     /// Makes the device a member of an array.
     pub(crate) fn join(&mut self, link: Link) {
         self.queue.observer().members = Some(Vec::new());
@@ -289,9 +295,7 @@ impl Device {
                 self.fill();
             }
             self.now = self.now.max(now);
-            while let Some((front, operation)) = self.link.as_mut().and_then(|link| link.release(now)) {
-                let _ = self.enter(front, operation, (true, true));
-            }
+            self.release();
             if !self.fill() {
                 return;
             }
@@ -304,6 +308,10 @@ impl Device {
         self.held_until = None;
         self.coordinate();
         while !self.tags.is_empty() || self.lost as usize == self.slots.len() {
+            if let Some(until) = self.link.as_ref().and_then(|link| link.reserved(self.now)) {
+                self.held_until = Some(until);
+                break;
+            }
             match self.queue.next(self.now, self.backend.positioning()) {
                 Step::Dispatch(ticket) => self.start(ticket),
                 Step::Wait(hold) => {
@@ -321,11 +329,27 @@ impl Device {
         any
     }
 
-    /// Exchanges events, reports and directives with the array's coordinator.
+    /// Exchanges events, reports and directives with the array's coordinator. At the end of a slice a turn of the array's own traffic begins before the
+    /// next stream's first request.
     fn coordinate(&mut self) {
         if let Some(link) = &mut self.link {
             link.settle(self.now, &mut self.queue, self.backend.positioning());
+            if self.release()
+                && let Some(link) = &mut self.link
+            {
+                link.settle(self.now, &mut self.queue, self.backend.positioning());
+            }
         }
+    }
+
+    /// Submits held operations that may go; returns whether there were any.
+    fn release(&mut self) -> bool {
+        let mut any = false;
+        while let Some((front, operation)) = self.link.as_mut().and_then(|link| link.release(self.now)) {
+            let _ = self.enter(front, operation, (true, true));
+            any = true;
+        }
+        any
     }
 
     fn start(&mut self, ticket: Ticket) {

@@ -6,10 +6,10 @@
 //! which nearly everything was read is *dense*. Two readers of one file on RAID 1 may read both copies, but at different places: of
 //! copies, only what is read in step with another member counts.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use disks::array::{Arrangement, Layout};
-use elevator::array::Member;
+use elevator::array::{Directive, Member};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// How near the members of one sweep are, in zones.
@@ -44,15 +44,36 @@ const BURST: u64 = 256;
 /// How often a member looks whether the others have become quiet.
 const LOOK: Span = Span::from_millis(5);
 
-/// Bytes that the background reads of each member in a turn. Each turn costs the foreground the head's way to the sweep and back; md has no more in
-/// flight for each member of RAID 5 and 6.
+/// Bytes that the background reads of each member in a turn beside requests at random places. Each turn costs the foreground the head's way to the sweep
+/// and back; md has no more in flight for each member of RAID 5 and 6.
 const TURN: u64 = 1 << 20;
+
+/// The same beside requests in order, which lose more by a turn, because all members serve one stream. The foreground waits until md has submitted
+/// the rest of the turn.
+const LONG_TURN: u64 = 4 << 20;
+
+/// The foreground waits for a long turn at most for so long.
+const LONG_TURN_LIMIT: Span = Span::from_millis(200);
+
+/// A member that has answered its requests of a long turn waits for the next ones for so long. md submits them when the slowest member has answered,
+/// whose drive may have a queue of other requests.
+const TURN_WAIT: Span = Span::from_millis(50);
+
+/// A long turn that may begin waits for the end of the service of a stream, after which the heads move in any case: at most for this part of the time
+/// between turns, 131 ms. A slice of `stream` takes 124 ms.
+const SLICE_WAIT: u64 = 4;
 
 /// The least of a turn, one of md's requests.
 const TURN_MIN: u64 = 64 << 10;
 
 /// The longest time between turns: at a low rate they are smaller. md keeps programs' requests for the same sectors waiting.
 const TURNS: Span = Span::from_millis(500);
+
+/// The share of foreground requests that continue a sequence is an average over about so many.
+const MIX_OF: u64 = 64;
+
+/// All foreground requests continue a sequence.
+const ALL_IN_ORDER: u64 = 1 << 16;
 
 /// The least rate is that of such a period. A background that was faster may be slower for so long: no foreground request waits for it meanwhile.
 /// One that was slower, because its requests waited in the queue or the drive, may be faster until it has caught up.
@@ -123,14 +144,35 @@ impl Sweep {
     }
 }
 
+/// The turns of the background.
+#[derive(Clone, Copy, Default)]
+struct Turns {
+    bytes: u64,
+    /// The time in which the least rate transfers them.
+    every: Span,
+}
+
+impl Turns {
+    fn new(least: u64, most: u64) -> Self {
+        let in_turns = u128::from(least) * u128::from(TURNS.as_nanos()) / 1_000_000_000;
+        let bytes = in_turns.clamp(TURN_MIN.into(), most.into()) as u64;
+        Self { bytes, every: time_of(bytes, least) }
+    }
+}
+
 /// What members share about foreground and background.
 pub(crate) struct Activity {
     /// Bytes a second that the background of each member may transfer at least.
     least: u64,
-    /// Bytes of a turn, and the time in which the least rate transfers them.
-    turn: u64,
-    turns: Span,
+    turns: Turns,
+    long_turns: Turns,
     foreground: AtomicI64,
+    /// The share of foreground requests that continue a sequence, of [`ALL_IN_ORDER`].
+    in_order: AtomicU64,
+    /// All members serve one stream.
+    is_serving: AtomicBool,
+    /// When that ended last.
+    served: AtomicU64,
     touched: AtomicU64,
     sync: AtomicU8,
     sweeps: Vec<Sweep>,
@@ -143,19 +185,63 @@ impl Activity {
         let mut sweeps = Vec::new();
         sweeps.resize_with(members as usize, Sweep::default);
         let least = least.max(1);
-        let in_turns = u128::from(least) * u128::from(TURNS.as_nanos()) / 1_000_000_000;
-        let turn = in_turns.clamp(TURN_MIN.into(), TURN.into()) as u64;
         Self {
             least,
-            turn,
-            turns: time_of(turn, least),
+            turns: Turns::new(least, TURN),
+            long_turns: Turns::new(least, LONG_TURN),
             foreground: AtomicI64::new(0),
+            in_order: AtomicU64::new(0),
+            is_serving: AtomicBool::new(false),
+            served: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             sync: AtomicU8::new(Resync::Unknown as u8),
             sweeps,
             held: AtomicU64::new(0),
             recognised: AtomicU64::new(0),
         }
+    }
+
+    /// A foreground request arrived that continues a sequence or does not. Members at the same time may lose a part of the average.
+    pub(super) fn mix(&self, is_in_order: bool) {
+        let share = self.in_order.load(Ordering::Relaxed);
+        let add = if is_in_order { ALL_IN_ORDER / MIX_OF } else { 0 };
+        self.in_order.store(share - share / MIX_OF + add, Ordering::Relaxed);
+    }
+
+    /// Whether nearly all foreground requests continue sequences.
+    fn is_in_order(&self) -> bool {
+        self.in_order.load(Ordering::Relaxed) >= ALL_IN_ORDER / 4 * 3
+    }
+
+    /// The coordinator directs a member.
+    pub(super) fn directed(&self, now: Time, directive: Directive) {
+        let serves = match directive {
+            Directive::Slice(until) => until > now,
+            Directive::Waiting(_) => false,
+            _ => return,
+        };
+        if self.is_serving.swap(serves, Ordering::Relaxed) && !serves {
+            self.served.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    fn slice_wait(&self) -> Span {
+        self.turns().every / SLICE_WAIT
+    }
+
+    /// Whether a turn begins that may begin from `due` on: a long one between two slices.
+    fn begins(&self, due: Time, now: Time) -> bool {
+        let waits = || {
+            self.is_in_order()
+                && now < due + self.slice_wait()
+                && self.is_serving.load(Ordering::Relaxed)
+                && self.served.load(Ordering::Relaxed) < due.as_nanos()
+        };
+        now >= due && !waits()
+    }
+
+    fn turns(&self) -> Turns {
+        if self.is_in_order() { self.long_turns } else { self.turns }
     }
 
     /// The time that the least rate takes for so many bytes.
@@ -166,7 +252,7 @@ impl Activity {
     /// When a turn begins that may begin at `allowed`. It does so at the same time on all members: each turn interrupts the stream that they all
     /// serve, and the others would wait for each of them. What is late is not delayed further.
     fn turn_after(&self, allowed: Time) -> Time {
-        let turns = self.turns.as_nanos().max(1);
+        let turns = self.turns().every.as_nanos().max(1);
         Time::from_nanos(allowed.as_nanos().div_ceil(turns).saturating_mul(turns))
     }
 
@@ -321,6 +407,8 @@ pub(super) struct Background {
     allowed: Time,
     /// Bytes that may still go in this turn.
     turn: u64,
+    /// When it began, if the foreground waits for its requests.
+    long_turn: Option<Time>,
     /// A request went in a turn: those in the queue interrupt the stream in service.
     passes: bool,
     foreground: Foreground,
@@ -458,14 +546,14 @@ impl Background {
         sweeps
     }
 
-    /// A foreground request arrived at the member.
+    /// A foreground request arrived at the member; whether it continues a sequence.
     pub(super) fn foreground_began(
         &mut self,
         layout: Option<&Layout>,
         start: Sector,
         sectors: Sectors,
         now: Time,
-    ) {
+    ) -> bool {
         let near = 4 * layout.map_or(0, |layout| u64::from(layout.unit().0));
         let foreground = &mut self.foreground;
         foreground.unfinished += 1;
@@ -477,6 +565,7 @@ impl Background {
             foreground.next
         });
         foreground.ends[index] = start.0.saturating_add(u64::from(sectors.0));
+        foreground.is_in_order
     }
 
     /// A foreground request of the member ended.
@@ -507,11 +596,15 @@ impl Background {
     pub(super) fn may_go(&mut self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(PERIOD.as_nanos()));
         if !self.is_free(activity, sectors, now) {
+            if self.turn_until().is_some_and(|until| until <= now) {
+                self.turn = 0;
+            }
             if self.turn == 0 {
-                if now < activity.turn_after(self.allowed.max(earliest)) {
+                if !activity.begins(activity.turn_after(self.allowed.max(earliest)), now) {
                     return false;
                 }
-                self.turn = activity.turn;
+                self.turn = activity.turns().bytes;
+                self.long_turn = activity.is_in_order().then_some(now);
             }
             self.turn = self.turn.saturating_sub(sectors.bytes());
             self.passes = true;
@@ -519,6 +612,19 @@ impl Background {
         // What went while the member was unused counts.
         self.allowed = self.allowed.clamp(earliest, now + PERIOD) + activity.time_of(sectors.bytes());
         true
+    }
+
+    /// When a long turn ends if no further request of the background begins or ends.
+    fn turn_until(&self) -> Option<Time> {
+        let began = self.long_turn.filter(|_| self.turn > 0)?;
+        let limit = began + LONG_TURN_LIMIT;
+        let last = began.max(self.ended) + TURN_WAIT;
+        Some(if self.in_flight > 0 { limit } else { last.min(limit) })
+    }
+
+    /// Until when the foreground waits for further requests of a turn.
+    pub(super) fn reserved(&self, now: Time) -> Option<Time> {
+        self.turn_until().filter(|&until| until > now)
     }
 
     /// A write of a rebuild goes. It follows reads that waited.
@@ -551,7 +657,9 @@ impl Background {
             return now;
         }
         let gap = Some(self.foreground.touched + GAP).filter(|&end| end > now);
-        activity.turn_after(self.allowed).min(gap.unwrap_or(now + LOOK)).max(now)
+        let due = activity.turn_after(self.allowed);
+        let due = if activity.begins(due, now) || due > now { due } else { due + activity.slice_wait() };
+        due.min(gap.unwrap_or(now + LOOK)).max(now)
     }
 }
 

@@ -358,6 +358,7 @@ impl Hub {
         let mut woken = 0_u64;
         while let Some((member, directive)) = running.coordinator.directive() {
             self.counters.directives.fetch_add(1, Ordering::Relaxed);
+            self.activity.directed(running.now, directive);
             if let Some(Some((sender, bell))) = running.members.get(member.index()) {
                 let directive = running.directed[member.index()].send(running.now, directive);
                 // A member that has ended takes none.

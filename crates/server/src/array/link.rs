@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use disks::array::Layout;
 use elevator::array::{ArrayRequest, ArrayRequestId, Directive, Member, MemberEvent};
 use elevator::queue::{Queue, Token};
-use elevator::{Op, Positioning, Priority, PriorityClass, RequestId, Sector, Sectors, Span, Time};
+use elevator::{Op, Positioning, Priority, PriorityClass, Request, RequestId, Sector, Sectors, Span, Time};
 
 use super::background::Background;
 use super::hub::{Directed, Hub, Message, Note};
@@ -54,6 +54,8 @@ pub(crate) struct Link {
     background: Background,
     /// The background's requests in the queue that interrupt no stream yet.
     waiting: Vec<RequestId>,
+    /// The number of the background's requests in the queue.
+    queued_background: usize,
     held: VecDeque<(FrontIndex, NewOperation)>,
     latest: Time,
     /// Until then another thread runs the coordinator, if it did at the last attempt.
@@ -75,6 +77,7 @@ impl Link {
             queued: Vec::new(),
             background: Background::default(),
             waiting: Vec::new(),
+            queued_background: 0,
             held: VecDeque::new(),
             latest: Time::ZERO,
             busy_until: Time::ZERO,
@@ -98,6 +101,12 @@ impl Link {
     /// Requests of the array's own traffic that wait.
     pub(crate) fn held(&self) -> usize {
         self.held.len()
+    }
+
+    /// Requests of the array's own traffic that were recognised, on all members.
+    #[cfg(test)]
+    pub(crate) fn recognised(&self) -> u64 {
+        self.hub.activity.recognised.load(Ordering::Relaxed)
     }
 
     /// Holds an operation of the array's own traffic back if it must wait; otherwise returns it, and whether it belongs to that traffic.
@@ -170,7 +179,8 @@ impl Link {
         }
         let layout = self.layout();
         self.hub.activity.foreground(now, 1);
-        self.background.foreground_began(layout.as_ref(), start, sectors, now);
+        let is_in_order = self.background.foreground_began(layout.as_ref(), start, sectors, now);
+        self.hub.activity.mix(is_in_order);
         self.announced[index] = Announced::Foreground { to_coordinator: layout.is_some() };
         let Some(layout) = layout else { return };
         let start = layout.logical(self.member.0, start);
@@ -275,12 +285,28 @@ impl Link {
         }
     }
 
+    /// Until when no request may be dispatched: in a turn of the background, further requests of which are on their way.
+    pub(crate) fn reserved(&self, now: Time) -> Option<Time> {
+        if self.queued_background > 0 { None } else { self.background.reserved(now) }
+    }
+
     fn follow_background(&mut self, event: &MemberEvent) {
         match event {
-            MemberEvent::Inserted(request) if request.priority == BACKGROUND => self.waiting.push(request.id),
-            MemberEvent::Dispatched(request) => self.waiting.retain(|&id| id != request.id),
-            MemberEvent::Grown(_, Some(absorbed)) => self.waiting.retain(|&id| id != absorbed.id),
+            MemberEvent::Inserted(request) if request.priority == BACKGROUND => {
+                self.waiting.push(request.id);
+                self.queued_background += 1;
+            }
+            MemberEvent::Dispatched(request) => self.left(request),
+            MemberEvent::Grown(_, Some(absorbed)) => self.left(absorbed),
             _ => {}
+        }
+    }
+
+    /// A request has left the queue.
+    fn left(&mut self, request: &Request) {
+        if request.priority == BACKGROUND {
+            self.waiting.retain(|&id| id != request.id);
+            self.queued_background = self.queued_background.saturating_sub(1);
         }
     }
 

@@ -280,7 +280,7 @@ fn the_background_waits_for_the_foreground_but_keeps_its_rate() {
     let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
     let mut now = Time::ZERO + Span::from_secs(1);
     activity.foreground(now, 1);
-    own.foreground_began(None, Sector(0), SMALL, now);
+    let _ = own.foreground_began(None, Sector(0), SMALL, now);
     own.arrived(now);
     let rate = rate(&mut own, &activity, &mut now);
     assert!((900_000..=1_100_000).contains(&rate), "{rate} bytes a second beside a busy foreground");
@@ -306,7 +306,7 @@ fn what_went_while_the_member_was_unused_counts_for_a_second() {
         assert!(own.may_go(&activity, SMALL, now), "64 MB a second");
     }
     activity.foreground(now, 1);
-    own.foreground_began(None, Sector(0), SMALL, now);
+    let _ = own.foreground_began(None, Sector(0), SMALL, now);
     let paused = (1..2000).find(|&passed| own.may_go(&activity, SMALL, now + ms(passed)));
     assert_eq!(paused, Some(1500), "a second and the time of one request, and then the next turn");
 }
@@ -316,7 +316,7 @@ fn what_was_late_is_caught_up_with_unless_the_background_paused() {
     let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
     let mut now = Time::ZERO + Span::from_secs(10);
     activity.foreground(now, 1);
-    own.foreground_began(None, Sector(0), SMALL, now);
+    let _ = own.foreground_began(None, Sector(0), SMALL, now);
     let passed = |own: &mut Background, now| (0..100).filter(|_| own.may_go(&activity, SMALL, now)).count();
     own.arrived(now);
     assert_eq!(passed(&mut own, now), 8, "a turn of half a second");
@@ -335,6 +335,58 @@ fn what_was_late_is_caught_up_with_unless_the_background_paused() {
     assert_eq!(passed(&mut own, Time::ZERO + ms(71_500)), 8, "the next turn");
 }
 
+/// md submits the rest of a long turn when the slowest member has answered.
+#[test]
+fn requests_in_order_wait_for_long_turns() {
+    let (activity, mut own) = (Activity::new(2, 8 << 20), Background::default());
+    let begin = Time::ZERO + Span::from_secs(1);
+    let passed = |own: &mut Background, now| (0..100).filter(|_| own.may_go(&activity, SMALL, now)).count();
+    activity.foreground(begin, 1);
+    let _ = own.foreground_began(None, Sector(0), SMALL, begin);
+    (0..300).for_each(|request| activity.mix(request % 2 == 0));
+    own.arrived(begin);
+    assert_eq!(
+        (passed(&mut own, begin), own.reserved(begin)),
+        (16, None),
+        "half of them are in order: 1 MiB"
+    );
+    (0..300).for_each(|_| activity.mix(true));
+    let begin = begin + ms(500);
+    assert!(own.may_go(&activity, SMALL, begin), "a turn of 4 MiB");
+    own.began(SMALL);
+    assert_eq!(own.reserved(begin), Some(begin + LONG_TURN_LIMIT), "its requests are in flight");
+    own.ended(SMALL, begin + ms(20));
+    assert_eq!(own.reserved(begin + ms(20)), Some(begin + ms(20) + TURN_WAIT), "md submits the next ones");
+    assert_eq!(passed(&mut own, begin + ms(60)), 63, "they are late");
+    assert_eq!(own.reserved(begin + ms(60)), None, "the turn is complete");
+    let begin = begin + ms(500);
+    assert!(own.may_go(&activity, SMALL, begin), "the next turn");
+    assert_eq!(own.reserved(begin + TURN_WAIT), None, "nothing comes");
+}
+
+/// A turn in the middle of a slice would cost a further change of streams.
+#[test]
+fn long_turns_begin_between_slices() {
+    let (activity, mut own) = (Activity::new(2, 8 << 20), Background::default());
+    let begin = Time::ZERO + Span::from_secs(1);
+    let _ = own.foreground_began(None, Sector(0), SMALL, begin);
+    activity.foreground(begin, 1);
+    own.arrived(begin);
+    (0..300).for_each(|_| activity.mix(true));
+    activity.directed(begin - ms(60), Directive::Slice(begin + ms(64)));
+    assert!(!own.may_go(&activity, SMALL, begin), "the array serves a stream");
+    assert_eq!(own.look_again(&activity, SMALL, begin), begin + GAP);
+    activity.directed(begin + ms(64), Directive::Slice(begin + ms(64)));
+    activity.directed(begin + ms(80), Directive::Slice(begin + ms(204)));
+    assert!(own.may_go(&activity, SMALL, begin + ms(81)), "one has ended since the turn was due");
+    let due = begin + ms(500);
+    while own.may_go(&activity, SMALL, begin + ms(81)) {}
+    activity.directed(due - ms(10), Directive::Slice(due - ms(10)));
+    activity.directed(due - ms(1), Directive::Slice(due + Span::from_secs(5)));
+    assert!(!own.may_go(&activity, SMALL, due + ms(124)));
+    assert!(own.may_go(&activity, SMALL, due + ms(125)), "the slice is long");
+}
+
 /// Each turn interrupts the stream that all members serve.
 #[test]
 fn members_take_their_turns_together() {
@@ -342,7 +394,7 @@ fn members_take_their_turns_together() {
     let turns = |first: u64| {
         let (mut own, mut turns) = (Background::default(), Vec::new());
         activity.foreground(Time::ZERO, 1);
-        own.foreground_began(None, Sector(0), SMALL, Time::ZERO);
+        let _ = own.foreground_began(None, Sector(0), SMALL, Time::ZERO);
         own.arrived(Time::ZERO + ms(first));
         for at in (first..3000).map(|at| Time::ZERO + ms(at)) {
             let passed = (0..100).filter(|_| own.may_go(&activity, SMALL, at)).count();
@@ -384,7 +436,7 @@ fn a_reader_in_order_is_expected_again() {
     assert!(own.may_go(&activity, SMALL, now), "the least rate has room for the first one");
     for row in [0, 1, 2] {
         activity.foreground(now, 1);
-        own.foreground_began(Some(&layout), Sector((1 << 20) + row * 128), SMALL, now);
+        let _ = own.foreground_began(Some(&layout), Sector((1 << 20) + row * 128), SMALL, now);
         now += ms(5);
         activity.foreground(now, -1);
         own.foreground_ended(now);
