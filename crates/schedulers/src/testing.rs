@@ -33,10 +33,10 @@ pub(crate) fn at_ms(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// A scheduler with its requests and a clock; each method is one line of a decision table.
-pub(crate) struct Table {
+/// A scheduler with its requests and a clock; each method is one line of a decision table. With a type, tests of its module see its state.
+pub(crate) struct Table<S: Scheduler + ?Sized = dyn Scheduler> {
     pub(crate) requests: Requests,
-    pub(crate) scheduler: Box<dyn Scheduler>,
+    pub(crate) scheduler: Box<S>,
     pub(crate) now: Time,
     pub(crate) depth: u32,
     pub(crate) positioning: Option<Box<dyn Positioning>>,
@@ -46,9 +46,15 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(scheduler: impl Scheduler + 'static) -> Self {
+        Self::of(Box::new(scheduler))
+    }
+}
+
+impl<S: Scheduler + ?Sized> Table<S> {
+    pub(crate) fn of(scheduler: Box<S>) -> Self {
         Self {
             requests: Requests::default(),
-            scheduler: Box::new(scheduler),
+            scheduler,
             now: Time::ZERO,
             depth: 1,
             positioning: None,
@@ -98,17 +104,26 @@ impl Table {
         self.scheduler.merged(self.now, &self.requests[id], growth);
     }
 
+    /// The device, without its positions.
+    fn device(&self) -> Device<'static> {
+        Device {
+            depth: self.depth,
+            in_flight: self.in_flight.len() as u32,
+            last_dispatched: self.last_dispatched,
+            positioning: None,
+        }
+    }
+
+    /// What a scheduler sees at a decision.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { requests: &self.requests, device: self.device() }
+    }
+
     /// The device has a free slot.
     pub(crate) fn next(&mut self) -> Decision {
-        let view = View {
-            requests: &self.requests,
-            device: Device {
-                depth: self.depth,
-                in_flight: self.in_flight.len() as u32,
-                last_dispatched: self.last_dispatched,
-                positioning: self.positioning.as_deref(),
-            },
-        };
+        let device = self.device();
+        let device = Device { positioning: self.positioning.as_deref(), ..device };
+        let view = View { requests: &self.requests, device };
         let decision = self.scheduler.next(self.now, &view);
         if let Decision::Dispatch { id, .. } = decision {
             let r = self.requests[id];
@@ -121,12 +136,7 @@ impl Table {
 
     /// A directive of an array's coordinator.
     pub(crate) fn direct(&mut self, directive: Directive) {
-        let device = Device {
-            depth: self.depth,
-            in_flight: self.in_flight.len() as u32,
-            last_dispatched: self.last_dispatched,
-            positioning: None,
-        };
+        let device = self.device();
         let view = View { requests: &self.requests, device };
         self.scheduler.array_member().expect("an array member").directed(self.now, &view, directive);
     }

@@ -477,9 +477,6 @@ impl Flows {
     /// The distance from there to the nearest request of another stream that has not completed, which the disk would serve instead of the
     /// next one of `track`. 0 without any.
     fn nearest_pending(&self, track: FlowId, from: Sector) -> u64 {
-        if usize::from(track) < STREAMS {
-            return 0;
-        }
         let others = bits(self.used & !(1 << track)).map(|id| self.get(id));
         let pending = others.filter(|flow| flow.outstanding > 0);
         pending.map(|flow| flow.expected.distance(from)).min().unwrap_or(0)

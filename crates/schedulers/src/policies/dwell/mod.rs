@@ -109,10 +109,14 @@ use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
 mod choice;
+#[cfg(test)]
+mod choice_tests;
 mod directed;
 #[cfg(test)]
 mod directed_tests;
 mod flows;
+#[cfg(test)]
+mod flows_tests;
 mod gains;
 mod measured;
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn table() -> Table {
 }
 
 /// A stream far from sector 0 that is established, with `count` requests served from 0 ms on, one in a millisecond.
-fn stream(t: &mut Table, from: u64, count: u64) -> u64 {
+pub(super) fn stream<S: Scheduler + ?Sized>(t: &mut Table<S>, from: u64, count: u64) -> u64 {
     for n in 0..count {
         let id = t.insert(request(from + n * 1024, 1024));
         let sent = t.dispatches();
@@ -315,7 +315,7 @@ fn a_device_that_queues_gets_scattered_requests_beside_those_of_a_light_flow() {
 }
 
 /// A synchronous write of 16 KiB.
-fn direct(start: u64) -> Request {
+pub(super) fn direct(start: u64) -> Request {
     let mut write = request(start, 32);
     (write.op, write.flags.sync) = (Op::Write, true);
     write
