@@ -268,11 +268,12 @@ mod tests {
             ledger.cleaned(&page(offset), set, &mut |place, amount| owed[place] += amount);
         }
 
-        /// Two pages that are far from each other, in two requests.
+        /// Two pages that are far from each other, in two requests; without charged seeks.
         fn write_far_pages(&mut self) {
             for offset in [0, 100 * 4096] {
                 self.dirty(offset, A, None);
             }
+            assert_eq!(self.owed[0], 2 * 4096, "the estimate has no seek");
             for offset in [0, 100 * 4096] {
                 self.clean(offset, A);
             }

@@ -681,6 +681,22 @@ mod tests {
         t.table.serves(read, Reason::RoundRobin);
     }
 
+    /// Only a read or a direct write waits for its account's tokens.
+    #[test]
+    fn requests_merge_if_they_have_the_same_causes_and_are_both_direct_or_not() {
+        let t = host();
+        let write = |account, direct| Request {
+            op: Op::Write,
+            causes: Some(CauseSet(account)),
+            flags: elevator::Flags { direct, ..elevator::Flags::default() },
+            ..request(0, 8)
+        };
+        let own = write(1, true);
+        for (other, merges) in [(own, true), (write(0, true), false), (write(1, false), false)] {
+            assert_eq!(t.table.scheduler.may_merge(&own, &other, Side::Back), merges, "{other:?}");
+        }
+    }
+
     #[test]
     fn accounts_alternate_in_turns_of_turn_bytes() {
         let mut t = host();
