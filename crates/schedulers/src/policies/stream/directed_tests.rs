@@ -67,7 +67,8 @@ fn a_stream_breaks_only_after_its_slice_has_begun() {
 fn queued_requests_join_the_stream_that_the_coordinator_names() {
     let mut t = table();
     let other = t.read(ELSEWHERE);
-    let requests = [0, 136, 272].map(|start| t.read(start));
+    // Too far from each other to be one stream by themselves.
+    let requests = [0, 5_000, 10_000].map(|start| t.read(start));
     t.direct(Directive::Urgent(requests[0]));
     requests.into_iter().for_each(|request| t.direct(Directive::Adopt(request)));
     t.serves(requests[0], Reason::Urgent);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use elevator::split::{Action, Terms, Verdict};
+use elevator::split::{Account, Action, Terms, Verdict};
 use elevator::{Fact, HoldReason, Op, Priority, Reason, Value};
 
 use super::super::testing::Host;
@@ -46,6 +46,54 @@ fn discarded_pages_are_charged_to_no_account() {
     t.dirty(1, 2, 0, 1000);
     t.free(1, 2, 0, 1000);
     assert_eq!(t.write(1, 2).1, Verdict::Proceed);
+}
+
+/// Its request is charged instead.
+#[test]
+fn pages_that_are_written_stay_charged() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1);
+    t.dirty(1, 2, 0, 1000);
+    t.submit(1, 2, 0, 1000);
+    let write = t.caused(1, Op::Write, 0, 8 * 1000);
+    t.table.serves(write, Reason::SectorOrder);
+    assert_eq!(t.write(1, 2).1, Verdict::Hold);
+}
+
+/// Another account of its number begins with the service of the least served one.
+#[test]
+fn a_forgotten_account_owes_nothing() {
+    let mut t = host(&[0, 7]);
+    t.dirty(0, 1, 0, 1);
+    t.dirty(1, 2, 0, 1000);
+    t.submit(1, 2, 0, 1000);
+    let write = t.caused(1, Op::Write, 0, 8 * 1000);
+    t.table.serves(write, Reason::SectorOrder);
+    t.split().forget(at_ms(0), Account(1));
+    assert_eq!(t.write(1, 2).1, Verdict::Proceed);
+}
+
+#[test]
+fn a_held_write_does_not_proceed_while_the_device_has_or_gets_requests() {
+    for is_dispatched in [false, true] {
+        let mut t = host(&[0, 7]);
+        t.dirty(0, 1, 0, 1);
+        t.dirty(1, 2, 0, 1000);
+        let (write, _) = t.write(1, 2);
+        let read = t.caused(0, Op::Read, 0, 8);
+        if is_dispatched {
+            t.table.sends(read, Reason::Share);
+        }
+        t.table.at(100);
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), None));
+        if !is_dispatched {
+            t.table.sends(read, Reason::Share);
+        }
+        t.table.complete(read);
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(140)));
+        t.table.at(140);
+        assert_eq!(t.acts(), [Action::Admit(write)]);
+    }
 }
 
 #[test]

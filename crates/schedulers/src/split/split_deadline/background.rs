@@ -353,6 +353,45 @@ mod tests {
         background.speed / 8 / 1000
     }
 
+    /// Half of the 16 MB before a pause do not count, because the device's cache accepts what follows. Small writes of others make the recent speed lower.
+    #[test]
+    fn the_device_has_what_it_can_write_at_the_speed_of_the_last_16_megabytes() {
+        let mut background = Background::default();
+        let served = |background: &mut Background, sectors, is_own, ms| {
+            let write = Request { op: Op::Write, ..request(0, sectors) };
+            background.served(at_ms(0), &write, is_own, Span::from_millis(ms));
+        };
+        // A second's work, after what was in the cache.
+        let now = at_ms(100_000);
+        let too_much_until = |background: &Background, most| {
+            background.device_has_too_much_until(now, 32_768, Span::from_millis(most))
+        };
+        served(&mut background, 16_384, true, 100);
+        background.paced();
+        served(&mut background, 16_384, true, 500);
+        served(&mut background, 16_383, true, 500);
+        assert_eq!(too_much_until(&background, 999), None, "the recent speed is higher");
+        served(&mut background, 1, true, 0);
+        (0..200).for_each(|_| served(&mut background, 8, false, 10));
+        assert_eq!(too_much_until(&background, 999), Some(now + Span::from_millis(1)));
+        assert_eq!(too_much_until(&background, 1_000), None);
+        assert_ne!(background.pressure(now, Span::from_secs(5), 0, 0), Pressure::Queued);
+        background.queued(SET, 32_768);
+        assert_eq!(
+            background.pressure(now, Span::from_secs(5), 0, 0),
+            Pressure::Queued,
+            "by the recent speed"
+        );
+        // What an fsync with a deadline shows precedes both.
+        for ms in [1_000, 2_000] {
+            served(&mut background, 8_192, false, 500);
+            background.is_durable(at_ms(ms), left(0));
+        }
+        let learnt = background.speed;
+        assert!(learnt > 0 && learnt < 16_384, "{learnt}");
+        assert!(too_much_until(&background, 1_999).is_some());
+    }
+
     #[test]
     fn the_speed_is_learnt_when_an_fsync_is_late_and_then_keeps_half_of_the_deadline() {
         let mut background = Background::default();
