@@ -207,3 +207,152 @@ impl Bfq {
         !self.driver.rotational && self.queues[id].next.is_some_and(large)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use elevator::Process;
+
+    use super::*;
+    use crate::testing::{Table, at_ms};
+
+    /// The first request of process 1 was sent at 0 ms; process 2 has a queue, too.
+    fn served() -> (Table<Bfq>, RequestId, [QueueId; 2]) {
+        let mut t = Table::of(Box::new(Bfq::new(true, 256)));
+        t.scheduler.tunables.low_latency = false;
+        t.depth = 31;
+        let first = t.read_by(1, 1_000);
+        t.read_by(2, 900_000_000);
+        assert_eq!(t.dispatches(), first);
+        let queue_of = |process| {
+            let context = t.scheduler.contexts.find(Some(Process::single(process))).unwrap();
+            t.scheduler.queue_of(context, true).unwrap()
+        };
+        let queues = [queue_of(1), queue_of(2)];
+        (t, first, queues)
+    }
+
+    #[test]
+    fn the_limit_of_injected_requests_follows_the_time_of_the_queues_own_requests() {
+        let ms = |ms| Some(Span::from_millis(ms));
+        let most = 4;
+        // The time alone so far, whether others were injected, the limit, the time now, requests in the device; the limit and the time alone then.
+        for (alone, injected, limit, took, in_flight, limit_then, alone_then) in [
+            (None, false, 0, 10, 1, 1, ms(10)),
+            (None, false, 3, 10, 1, 3, ms(10)),
+            (None, true, 0, 10, 2, 0, None),
+            // Half as long again is harmful.
+            (ms(10), true, 2, 15, 2, 1, ms(10)),
+            (ms(10), true, 0, 15, 2, 0, ms(10)),
+            (ms(10), true, 2, 14, 2, 3, ms(10)),
+            (ms(10), true, most, 14, 2, most + 1, ms(10)),
+            (ms(10), true, most + 1, 14, 2, most + 1, ms(10)),
+            // The time alone is the shortest, or that of the last request that was alone.
+            (ms(10), true, 2, 9, 2, 3, ms(9)),
+            (ms(10), false, 2, 20, 1, 2, ms(20)),
+            (ms(10), false, 2, 20, 2, 2, ms(10)),
+        ] {
+            let (mut t, first, [queue, _]) = served();
+            let bfq = &mut *t.scheduler;
+            (bfq.driver.in_flight, bfq.driver.in_flight_max) = (in_flight, most);
+            bfq.queues[queue].injection = Injection { limit, alone, lowered: Time::ZERO };
+            bfq.sampling =
+                Sampling { began: at_ms(100), awaits_dispatch: false, request: Some(first), injected };
+            bfq.learn_from(at_ms(100 + took), first, queue);
+            let Injection { limit: now, alone: time, lowered } = bfq.queues[queue].injection;
+            assert_eq!(
+                (now, time),
+                (limit_then, alone_then),
+                "{alone:?}, {injected}, {limit}, {took} ms, {in_flight}"
+            );
+            assert_eq!(lowered > Time::ZERO, now < limit, "it is not lowered again at once");
+            assert!(bfq.sampling.request.is_none() && !bfq.sampling.injected);
+        }
+        let (mut t, first, [queue, _]) = served();
+        let before = t.scheduler.queues[queue].injection.limit;
+        t.scheduler.learn_from(at_ms(1), first, queue);
+        assert_eq!(t.scheduler.queues[queue].injection.alone, None, "no measurement was begun");
+        assert_eq!(t.scheduler.queues[queue].injection.limit, before);
+    }
+
+    #[test]
+    fn limits_are_reset_after_a_second() {
+        for (briefly, limit) in [(true, 0), (false, 1)] {
+            for (age, is_reset) in [(999, false), (1_000, true)] {
+                let (mut t, _, [queue, _]) = served();
+                let alone = Some(Span::from_millis(10));
+                t.scheduler.queues[queue].thinks_briefly = briefly;
+                t.scheduler.queues[queue].injection = Injection { limit: 7, alone, lowered: at_ms(1) };
+                t.scheduler.prepare_injection(at_ms(1 + age), queue);
+                assert_eq!(t.scheduler.queues[queue].injection.limit, if is_reset { limit } else { 7 });
+                assert_eq!(t.scheduler.queues[queue].injection.alone.is_none(), is_reset);
+            }
+        }
+    }
+
+    /// A measurement begins with a request of the queue in service, alone or after injected ones, 10 ms after the limit was lowered.
+    #[test]
+    fn a_measurement_begins_with_a_request_that_found_the_queue_empty() {
+        let alone = Some(Span::from_millis(10));
+        for (is_in_service, in_flight, injected, alone, since, begins) in [
+            (true, 0, false, None, 10, true),
+            (true, 0, true, None, 9, false),
+            (false, 0, false, None, 10, false),
+            (true, 1, true, alone, 10, true),
+            (true, 1, true, None, 10, false),
+            (true, 1, false, alone, 10, false),
+        ] {
+            let (mut t, _, queues) = served();
+            let queue = queues[usize::from(!is_in_service)];
+            let bfq = &mut *t.scheduler;
+            bfq.driver.in_flight = in_flight;
+            bfq.sampling = Sampling { injected, ..Sampling::default() };
+            bfq.queues[queue].injection = Injection { limit: 1, alone, lowered: at_ms(100) };
+            bfq.prepare_injection(at_ms(100 + since), queue);
+            assert_eq!(
+                bfq.sampling.awaits_dispatch, begins,
+                "{is_in_service}, {in_flight}, {injected}, {since}"
+            );
+            if begins {
+                assert_eq!((bfq.sampling.began, bfq.sampling.injected), (at_ms(100 + since), in_flight > 0));
+            }
+        }
+    }
+
+    /// It has become busy within 4 ms of a completion of the waker three times in a row, within 128 times `slice_idle`.
+    #[test]
+    fn a_queue_that_waits_for_another_one_three_times_has_a_waker() {
+        let brief = |bfq: &mut Bfq, id: QueueId| bfq.queues[id].thinks_briefly = true;
+        let none = |_: &mut Bfq, _: QueueId| ();
+        // The time after each completion, between two of them, and what else is different.
+        for (after, apart, change, is_woken) in [
+            (3_999, 512, none as fn(&mut Bfq, QueueId), true),
+            (4_000, 512, none, false),
+            (1_000, 513, none, false),
+            (1_000, 10, brief, false),
+        ] {
+            let (mut t, _, [waker, woken]) = served();
+            let bfq = &mut *t.scheduler;
+            bfq.last_completed = Some(bfq.queues.handle(waker));
+            bfq.queues[woken].thinks_briefly = false;
+            change(bfq, woken);
+            for n in 1..=3 {
+                assert_eq!(bfq.queues[woken].waker, None);
+                bfq.driver.last_completion = at_ms(n * apart);
+                bfq.look_for_waker(at_ms(n * apart) + Span::from_micros(after), woken);
+            }
+            let found = bfq.queues.resolve(bfq.queues[woken].waker);
+            assert_eq!(found, is_woken.then_some(waker), "{after} us, {apart} ms");
+            let back = bfq.queues.resolve(bfq.queues[waker].woken);
+            assert_eq!(back, is_woken.then_some(woken));
+        }
+        // No queue wakes itself.
+        let (mut t, _, [queue, _]) = served();
+        let bfq = &mut *t.scheduler;
+        bfq.last_completed = Some(bfq.queues.handle(queue));
+        bfq.queues[queue].thinks_briefly = false;
+        (0..3).for_each(|_| bfq.look_for_waker(Time::ZERO, queue));
+        assert_eq!(bfq.queues[queue].waker, None);
+    }
+}

@@ -74,6 +74,8 @@ mod queue;
 mod rate;
 mod service;
 #[cfg(test)]
+mod state_tests;
+#[cfg(test)]
 mod tests;
 mod tree;
 mod weight_raising;

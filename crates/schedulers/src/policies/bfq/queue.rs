@@ -314,3 +314,30 @@ impl IndexMut<QueueId> for Queues {
         &mut self.slots[id.index()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn think_times_count_from_the_third_on_and_decay() {
+        let mut think = ThinkTime::default();
+        let limit = Span::from_millis(4);
+        let mut is_longer = |ms| {
+            think.add(Span::from_millis(ms));
+            think.is_longer_than(limit)
+        };
+        assert_eq!([9, 9, 9].map(&mut is_longer), [false, false, true]);
+        // The mean of five falls below 4 ms with the third short one.
+        assert_eq!([0, 0, 0, 0].map(is_longer), [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_queue_is_seeky_if_more_than_19_of_32_requests_were_seeks() {
+        let mut queue = Queue::new(Time::ZERO, true, 0, SortedIndex::new());
+        for (seeks, is_seeky) in [(19, false), (20, true), (32, true)] {
+            queue.seeks = u32::MAX >> (32 - seeks);
+            assert_eq!((queue.is_seeky(), queue.is_totally_seeky()), (is_seeky, seeks == 32), "{seeks}");
+        }
+    }
+}

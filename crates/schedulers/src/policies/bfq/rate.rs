@@ -192,6 +192,18 @@ mod tests {
         }
     }
 
+    /// At a rate of less than a sector in 1024 microseconds.
+    #[test]
+    fn a_very_slow_completion_ends_a_measurement() {
+        for (us, ends) in [(2_048_000, false), (2_100_000, true)] {
+            let mut rate = Rate::new(true);
+            assert!(!feed(&mut rate, 0, 32, Span::from_millis(10), 2_000, true));
+            let last = Time::ZERO + Span::from_millis(310);
+            assert_eq!(rate.completed(Span::from_micros(us), last), ends, "{us}");
+            assert_eq!(rate.samples == 0, ends);
+        }
+    }
+
     #[test]
     fn the_interactive_period_grows_as_the_device_is_slower_within_bounds() {
         let mut rate = Rate::new(true);

@@ -9,7 +9,7 @@ use elevator::{
 use super::Bfq;
 use crate::testing::{Table, at_ms, request};
 
-const FAR: u64 = 100_000_000;
+pub(super) const FAR: u64 = 100_000_000;
 
 /// A device of depth 31, without raised weights.
 fn table() -> Table {
@@ -25,7 +25,7 @@ fn privileged() -> Table {
     t
 }
 
-fn of(process: u32, class: PriorityClass, level: u8, start: u64) -> Request {
+pub(super) fn of(process: u32, class: PriorityClass, level: u8, start: u64) -> Request {
     Request {
         process: Some(Process::single(process)),
         priority: Priority { class, level },
@@ -33,7 +33,7 @@ fn of(process: u32, class: PriorityClass, level: u8, start: u64) -> Request {
     }
 }
 
-fn write_of(process: u32, start: u64) -> Request {
+pub(super) fn write_of(process: u32, start: u64) -> Request {
     Request { op: Op::Write, process: Some(Process::single(process)), ..request(start, 8) }
 }
 
