@@ -135,9 +135,11 @@ fn response_times_in_between_do_not_count() {
 fn think_time_does_count() {
     // The pending requests take about 20 ms; between two requests to a disk the program thinks twice.
     for (think, pays) in [(1, true), (6, true), (12, false), (30, false)] {
-        let mut scene = Scene::new();
-        scene.read(0..40, ms(1), ms(think));
-        assert_eq!(!scene.directives().is_empty(), pays, "{think} ms of thinking");
+        for response in [1, 30] {
+            let mut scene = Scene::new();
+            scene.read(0..40, ms(response), ms(think));
+            assert_eq!(!scene.directives().is_empty(), pays, "{think} ms of thinking");
+        }
     }
 }
 
@@ -179,6 +181,36 @@ fn when_the_slice_is_over_another_ready_stream_is_next() {
     let (end, next) = (Directive::Slice(scene.now), waiting.request.id);
     let expected = [(0, end), (1, end), (0, Directive::Urgent(next)), (0, Directive::Adopt(next))];
     assert_eq!(scene.directives(), expected);
+}
+
+#[test]
+fn ready_streams_are_served_in_turn() {
+    let mut scene = Scene::new();
+    scene.establish(0);
+    let others = [FAR, FAR / 2];
+    others.iter().for_each(|&from| scene.read(from..from + 12, Span::from_micros(100), Span::ZERO));
+    let mut waiting = [11, others[0] + 12, others[1] + 12];
+    let mut called = |scene: &mut Scene| {
+        scene.directives();
+        let asked = waiting.map(|unit| scene.ask(unit));
+        scene.directives();
+        scene.end_slice();
+        let urgent = scene.directives().into_iter().find_map(|(_, directive)| match directive {
+            Directive::Urgent(id) => asked.iter().position(|asked| asked.request.id == id),
+            _ => None,
+        });
+        for (asked, unit) in asked.into_iter().zip(&mut waiting) {
+            scene.serve(asked, ms(1));
+            let other_disk = scene.ask(*unit + 1);
+            scene.serve(other_disk, ms(1));
+            *unit += 2;
+        }
+        for member in 0..2 {
+            scene.coordinator.reported(scene.now, Member(member), Report::Established);
+        }
+        urgent
+    };
+    assert_eq!([(); 3].map(|()| called(&mut scene)), [Some(1), Some(2), Some(0)]);
 }
 
 #[test]

@@ -290,14 +290,23 @@ mod tests {
     }
 
     #[test]
-    fn a_period_with_little_work_is_not_compared() {
-        let mut busy = Busy::new(100, 120);
-        busy.trials.completed(busy.now + ms(100), Sectors(1000));
-        busy.now += ms(PERIOD - 1);
-        busy.trials.arrived(busy.now, &busy.tunables);
-        busy.now += ms(1);
-        busy.trials.pass(busy.now, &busy.tunables);
-        assert_eq!(busy.trials.conduct(), Conduct::Waits, "it was busy for 101 of 992 ms");
-        assert_eq!(busy.trials.next_event(), Some(busy.now + ms(PERIOD)));
+    fn a_period_with_work_for_less_than_half_of_it_is_not_compared() {
+        for (worked, conduct) in [(PERIOD / 2 - 1, Conduct::Waits), (PERIOD / 2, Conduct::AtOnce)] {
+            let mut busy = Busy::new(100, 120);
+            busy.trials.completed(busy.now + ms(worked - 1), Sectors(1000));
+            busy.now += ms(PERIOD - 1);
+            busy.trials.arrived(busy.now, &busy.tunables);
+            busy.now += ms(1);
+            busy.trials.pass(busy.now, &busy.tunables);
+            assert_eq!(busy.trials.conduct(), conduct, "it was busy for {worked} of {PERIOD} ms");
+            assert_eq!(busy.trials.next_event(), Some(busy.now + ms(PERIOD)));
+        }
+    }
+
+    #[test]
+    fn equal_rates_exceed_each_other_by_less_than_nothing() {
+        let (account, twice) =
+            (Account { sectors: 300, busy: ms(10) }, Account { sectors: 600, busy: ms(20) });
+        assert!(account.exceeds(99, twice) && !account.exceeds(100, twice));
     }
 }

@@ -429,3 +429,21 @@ impl VirtualStreams {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_counts_members_that_work() {
+        let mut streams = VirtualStreams::new(3);
+        let tunables = Tunables { stream_threshold: 4, ..Tunables::default() };
+        let threshold = |streams: &VirtualStreams| streams.threshold(&tunables);
+        streams.regain(Member(0));
+        assert_eq!(threshold(&streams), 12, "it was not lost");
+        (0..2).for_each(|_| streams.lose(Member(1)));
+        assert_eq!(threshold(&streams), 8);
+        (0..2).for_each(|_| streams.regain(Member(1)));
+        assert_eq!(threshold(&streams), 12);
+    }
+}

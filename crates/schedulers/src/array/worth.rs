@@ -184,6 +184,9 @@ mod tests {
         busy.work(100, 10);
         assert_eq!(busy.serve(248, 1), None, "less than a slice without a service");
         let mut busy = Busy::new();
+        busy.work(124, 10);
+        assert_eq!(busy.serve(248, 1), Some(false));
+        let mut busy = Busy::new();
         busy.work(1000, 10);
         assert_eq!(busy.serve(247, 1), None, "less than two slices with one");
         assert_eq!(busy.serve(1, 1), Some(false));
