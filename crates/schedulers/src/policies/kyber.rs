@@ -510,6 +510,9 @@ mod tests {
             assert_eq!(histogram.take_percentile(percent), bucket, "{percent}% of {good} and {bad}");
             assert_eq!(histogram.samples(), 0, "taking a percentile resets the histogram");
         }
+        for (percent, bucket) in [(40, 0), (50, 1), (70, 1), (90, 2), (91, 3)] {
+            assert_eq!(Histogram([4, 3, 2, 1, 0, 0, 0, 0]).take_percentile(percent), bucket, "{percent}%");
+        }
     }
 
     #[test]

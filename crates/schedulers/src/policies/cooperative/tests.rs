@@ -118,6 +118,23 @@ fn a_group_without_continuations_is_not_waited_for_until_one_occurs() {
 }
 
 #[test]
+fn members_that_read_while_the_others_run_do_not_continue_for_them() {
+    for (others_end, waits) in [(true, true), (false, false)] {
+        let mut t = cas();
+        processes_end_without_continuation(&mut t);
+        for n in 1..6 {
+            joins(&mut t, n, 100_000 + 1_000 * u64::from(n));
+            if others_end || n == 5 {
+                exits(&mut t, n);
+            }
+            later(&mut t, 2);
+        }
+        t.read_by(51, FAR);
+        assert_eq!(matches!(t.next(), Decision::Hold(_)), waits, "others end: {others_end}");
+    }
+}
+
+#[test]
 fn two_groups_keep_apart() {
     let mut t = cas();
     file(&mut t, 1, 100_000, SectorOrder);

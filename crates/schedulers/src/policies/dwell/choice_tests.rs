@@ -425,3 +425,40 @@ fn writes_whose_turn_it_is_are_replaced_after_their_slice() {
         assert_eq!(heavy.map(|(_, why)| why), reason, "{work}");
     }
 }
+
+#[test]
+fn slices_are_shorter_beside_scattered_requests_and_longer_for_high_levels() {
+    let mut t = table();
+    let [light, high, heavy] = [(FAR, 4), (2 * FAR, 0), (3 * FAR, 4)].map(|(from, level)| {
+        for n in 0..8 {
+            let mut read = request(from + n * 2048, if from == 3 * FAR { 2048 } else { 8 });
+            read.priority.level = level;
+            t.insert(read);
+            let id = dispatched(&mut t);
+            t.complete(id);
+        }
+        let mut read = request(from + 16_384, 8);
+        read.priority.level = level;
+        let id = t.insert(read);
+        flow_of(&t, id)
+    });
+    t.scheduler.flows.forget(t.now);
+    assert!(t.scheduler.is_light(t.now, light) && !t.scheduler.is_light(t.now, heavy));
+    let hour = 3_600_000;
+    for (owner, other, ms) in [
+        (light, SCATTERED, 80),
+        (SCATTERED, light, 80),
+        (SCATTERED, WRITES, 80),
+        (light, heavy, 150),
+        (heavy, SCATTERED, 150),
+        (high, light, 300),
+        (BULK, SCATTERED, 150),
+        (WRITES, SCATTERED, hour),
+        (REAL_TIME, SCATTERED, hour),
+    ] {
+        let work = Span::from_secs(1);
+        let owned = Owner { flow: owner, since: t.now, work, is_turn: false, is_light: false };
+        let end = t.scheduler.end(t.now, owned, other);
+        assert_eq!(end.since(t.now), Span::from_millis(ms), "{owner} before {other}");
+    }
+}

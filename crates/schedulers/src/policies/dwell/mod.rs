@@ -585,11 +585,6 @@ impl Dwell {
     /// Without a head: in order of arrival, synchronous requests first.
     fn next_without_head(&mut self, now: Time, view: &View<'_>) -> Decision {
         let [sync, others] = [SCATTERED, WRITES].map(|flow| self.flows.get(flow).queued.front());
-        let long = self.flows.get(BULK).queued.front();
-        let sync = match (sync, long) {
-            (Some(a), Some(b)) => Some(if view.requests[a].serial < view.requests[b].serial { a } else { b }),
-            (a, b) => a.or(b),
-        };
         let reason = Reason::FirstCome;
         if let Some(expired) = self.expired(now) {
             return self.dispatch(now, view, expired, Reason::Expired);

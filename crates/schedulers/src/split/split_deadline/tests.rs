@@ -355,6 +355,26 @@ fn the_drives_cache_gets_no_more_background_data_than_an_fsync_can_wait_for() {
     t.table.at(2060).sends(fifth, Reason::Batch);
 }
 
+/// Reads wait for it.
+#[test]
+fn a_write_whose_turn_it_is_beside_reads_is_not_delayed_for_the_drives_cache() {
+    let mut t = host();
+    for name in ["fifo_batch", "writes_starved"] {
+        t.table.scheduler.tune(name, elevator::Value::Count(1)).unwrap();
+    }
+    let first = t.caused(1, Op::Write, 0, 8 * 400);
+    t.table.sends(first, Reason::NewSweep);
+    t.table.at(40);
+    t.table.complete(first);
+    let second = t.caused(1, Op::Write, 8 * 400, 8 * 400);
+    t.table.holds(HoldReason::DepthLimit, Some(at_ms(47)));
+    let read = t.caused(1, Op::Read, 900_000, 8);
+    t.caused(1, Op::Read, 500_000, 8);
+    assert_eq!(t.table.dispatches(), read);
+    t.table.complete(read);
+    assert_eq!(t.table.dispatches(), second);
+}
+
 #[test]
 fn rewritten_pages_do_not_count_before_other_writers() {
     let mut t = rewriting();
