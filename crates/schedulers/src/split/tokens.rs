@@ -143,6 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_tokens_is_rounded_up_and_known_up_to_the_cap() {
+        let mut bucket = Bucket::new(Time::ZERO, Some(3), Span::from_secs(2));
+        assert_eq!(bucket.opens(), None, "it is open");
+        assert_eq!(bucket.has_at(6), Some(at_ms(2_000)));
+        assert_eq!(bucket.has_at(7), None, "more than it saves");
+        bucket.spend(Time::ZERO, 1);
+        let opens = Time::from_nanos(333_333_334);
+        assert_eq!(bucket.opens(), Some(opens));
+        assert!(!bucket.is_open(Time::from_nanos(333_333_333)) && bucket.is_open(opens));
+    }
+
+    #[test]
     fn without_a_limit_it_is_always_open() {
         let mut bucket = Bucket::new(Time::ZERO, None, Span::from_secs(1));
         bucket.spend(Time::ZERO, i64::MAX);

@@ -91,3 +91,56 @@ impl Gains {
         scaled(work, actual, estimated)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::at_ms;
+
+    #[test]
+    fn before_measurements_the_gain_is_that_of_the_power_of_two_below() {
+        let gains = Gains::new();
+        let shares = [0, 1, 2, 3, 4, 7, 8, 16, 31, 32, 63, 64, 1_000].map(|number| gains.share(number));
+        assert_eq!(shares, [256, 256, 215, 215, 180, 180, 150, 125, 125, 105, 105, 105, 105]);
+        assert_eq!(gains.time(Span::from_millis(256), 8), Span::from_millis(150));
+    }
+
+    /// Of the last 64 requests with that number in the device, that one included, as long as they were random.
+    #[test]
+    fn measurements_replace_the_expected_gain() {
+        let mut gains = Gains::new();
+        let work = Span::from_millis(10);
+        gains.sent(at_ms(0));
+        for n in 0..500 {
+            gains.sent(at_ms(10 * n));
+            assert_eq!(gains.in_device(), 2);
+            assert_eq!(gains.busy(at_ms(10 * n + 5)), Span::from_millis(if n == 0 { 5 } else { 10 }));
+            gains.ended(at_ms(10 * n + 5), Some(work));
+        }
+        // The device turned to each request when it had completed the one before: 5 ms earlier than this one was sent.
+        assert!(gains.share(2).abs_diff(256) < 3, "{}", gains.share(2));
+        assert_eq!([1, 4].map(|number| gains.share(number)), [256, 180]);
+        let before = gains.share(2);
+        gains.sent(at_ms(6_000));
+        gains.ended(at_ms(9_000), None);
+        assert_eq!(gains.share(2), before, "it was not random");
+        gains.ended(at_ms(9_000), None);
+        // To an idle device the time begins with the request.
+        gains.sent(at_ms(20_000));
+        assert_eq!((gains.in_device(), gains.busy(at_ms(20_004))), (1, Span::from_millis(4)));
+    }
+
+    #[test]
+    fn synchronous_writes_elsewhere_have_a_measurement_of_their_own() {
+        let mut gains = Gains::new();
+        let work = Span::from_millis(10);
+        assert_eq!(gains.written(work), work);
+        for n in 0..100 {
+            gains.sent(at_ms(10 * n));
+            gains.wrote(at_ms(10 * n + 1), work);
+            gains.ended(at_ms(10 * n + 1), None);
+        }
+        assert!(gains.written(work) < Span::from_micros(1_100), "{}", gains.written(work));
+        assert_eq!(gains.share(1), 256);
+    }
+}

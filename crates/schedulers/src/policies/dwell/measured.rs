@@ -43,3 +43,36 @@ pub(super) fn scaled(estimate: Span, actual: u64, estimated: u64) -> Span {
     let product = u128::from(estimate.as_nanos()) * u128::from(actual);
     Span::from_nanos((product / u128::from(estimated.max(1))) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Span = Span::from_millis;
+
+    #[test]
+    fn an_estimate_is_corrected_by_the_ratio_of_what_was_measured() {
+        let mut measured = Measured::begun(MS(1));
+        assert_eq!(measured.scaled(MS(7)), MS(7));
+        measured.add(MS(5), MS(1));
+        // 1 ms less a sixteenth, and 5 ms; of 1 ms less a sixteenth, and 1 ms.
+        assert_eq!(measured.scaled(Span::from_micros(19_375)), Span::from_micros(59_375));
+        // A millisecond as expected counts, too.
+        let mut measured = Measured::default();
+        assert_eq!((measured.corrected(MS(8), 256), measured.corrected(MS(8), 64)), (MS(8), MS(2)));
+        measured.add(MS(5), MS(1));
+        assert_eq!(measured.corrected(MS(8), 256), MS(24));
+        assert_eq!(measured.corrected(MS(8), 512), MS(28));
+    }
+
+    #[test]
+    fn the_latest_sixteen_measurements_count() {
+        let mut measured = Measured::default();
+        (0..100).for_each(|_| measured.add(MS(2), MS(1)));
+        assert!(measured.scaled(MS(100)).as_nanos().abs_diff(200_000_000) < 1_000);
+        (0..16).for_each(|_| measured.add(MS(1), MS(1)));
+        // (15/16)^16 of the former ratio is left.
+        let left = measured.scaled(MS(1_000)).as_nanos() / 1_000_000;
+        assert!((1_355..1_358).contains(&left), "{left}");
+    }
+}

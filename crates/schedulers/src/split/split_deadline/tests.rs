@@ -355,6 +355,35 @@ fn the_drives_cache_gets_no_more_background_data_than_an_fsync_can_wait_for() {
     t.table.at(2060).sends(fifth, Reason::Batch);
 }
 
+#[test]
+fn only_background_data_is_kept_out_of_the_drives_cache() {
+    for (account, is_held) in [(0, false), (1, true)] {
+        let mut t = host();
+        let first = t.caused(1, Op::Write, 0, 8 * 400);
+        t.table.sends(first, Reason::NewSweep);
+        t.table.at(40);
+        t.table.complete(first);
+        t.caused(account, Op::Write, 8 * 400, 8 * 400);
+        assert_eq!(matches!(t.table.next(), Decision::Hold(_)), is_held, "account {account}");
+    }
+}
+
+/// A drive that orders its own queue would serve nearer requests first.
+#[test]
+fn a_drive_that_keeps_a_request_gets_no_others_while_an_account_has_a_deadline() {
+    for (has_deadline, ms, is_held) in [(true, 25, true), (true, 24, false), (false, 25, false)] {
+        let deadline = has_deadline.then(|| Span::from_millis(100));
+        let terms = Terms { fsync_deadline: deadline, ..Terms::default() };
+        let mut t = Host::new(SplitDeadline::default()).accounts(&[terms, Terms::default()]);
+        t.table.depth = 4;
+        let kept = t.caused(1, Op::Read, 500_000, 8);
+        t.table.sends(kept, Reason::NewSweep);
+        t.table.at(ms);
+        t.caused(1, Op::Read, 100, 8);
+        assert_eq!(matches!(t.table.next(), Decision::Hold(_)), is_held, "{has_deadline}, {ms} ms");
+    }
+}
+
 /// Reads wait for it.
 #[test]
 fn a_write_whose_turn_it_is_beside_reads_is_not_delayed_for_the_drives_cache() {
