@@ -290,7 +290,7 @@ mod tests {
         fn positioning_time(&self, now: Time, request: &Request) -> Span {
             self.asked.set(self.asked.get() + 1);
             let start = request.start.0;
-            if self.buffer.0 <= start && request.end().0 <= self.buffer.1 {
+            if !has_place(request) || self.buffer.0 <= start && request.end().0 <= self.buffer.1 {
                 return Span::ZERO;
             }
             let seek_us = self.seek_us(start);
@@ -369,6 +369,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A discard far away needs no move. The outward search would not find it.
+    #[test]
+    fn requests_without_a_position_are_compared_with_all_others() {
+        let (mut requests, mut sptf) = (Requests::default(), Sptf::default());
+        let disc = Disc { head: 0, buffer: (0, 0), has_angles: false, asked: Cell::new(0) };
+        for n in 1..40 {
+            let id = requests.add(request(n * 1_000, 8));
+            sptf.insert(Time::ZERO, &requests[id]);
+        }
+        let discard = requests.add(Request { op: Op::Discard, ..request(50_000_000, 8) });
+        sptf.insert(Time::ZERO, &requests[discard]);
+        let device = Device { depth: 1, in_flight: 0, last_dispatched: None, positioning: Some(&disc) };
+        assert_eq!(sptf.soonest(Time::ZERO, &View { requests: &requests, device }, &disc), Some(discard));
+        sptf.take(Time::ZERO, &requests.remove(discard));
+        assert_eq!(sptf.elsewhere, 0);
     }
 
     #[test]

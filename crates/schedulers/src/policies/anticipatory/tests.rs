@@ -185,6 +185,24 @@ fn check_close(t: &mut Table, ms: u64, start: u64, close: bool) {
 }
 
 #[test]
+fn after_20_ms_each_request_is_close() {
+    for (ms, is_close) in [(20, false), (21, true)] {
+        for mut t in both() {
+            t.scheduler.tune("antic_expire", Value::Span(Span::from_millis(40))).unwrap();
+            let first = t.read_by(1, 1_000);
+            t.serves(first, SectorOrder);
+            t.read_by(2, 1 << 41);
+            t.holds(AwaitProcess, until(40));
+            let other = t.at(ms).read_by(3, 1 << 40);
+            match is_close {
+                true => t.sends(other, CloseEnough),
+                false => t.holds(AwaitProcess, until(40)),
+            }
+        }
+    }
+}
+
+#[test]
 fn las_does_not_wait_for_ended_processes() {
     let mut t = las();
     let first = t.read_by(1, 1_000);

@@ -151,6 +151,27 @@ fn a_process_with_small_requests_and_pauses_is_soft_real_time() {
     assert_eq!(factor_of(60, 8, 100_000), 1, "it only seeks");
 }
 
+#[test]
+fn a_process_that_was_idle_for_more_than_two_seconds_is_interactive_from_its_next_request_on() {
+    for (idle_ms, is_interactive) in [(2_000, false), (2_001, true)] {
+        let mut t = privileged();
+        let first = t.read_by(1, 1_000);
+        t.serves(first, Reason::NewBudget);
+        let queue = queue_of(&t, 1, true);
+        t.scheduler.end_raising(t.now, queue);
+        // Its slot has ended, and it is too early for a soft real-time one.
+        let end = at_ms(100);
+        t.scheduler.advance(end);
+        t.scheduler.queues[queue].budget_timeout = Some(end);
+        t.scheduler.queues[queue].soft_rt_next = at_ms(10_000);
+        t.now = end + Span::from_millis(idle_ms);
+        t.read_by(1, 2_000);
+        let raising = t.scheduler.service.get(queue).raising;
+        assert_eq!(raising, if is_interactive { 30 } else { 1 }, "{idle_ms}");
+        assert_eq!(t.scheduler.queues[queue].raising.since, t.now);
+    }
+}
+
 /// So many requests of each kind are admitted to a queue of 256, if their processes have requests from the beginning.
 #[test]
 fn queues_have_shares_of_the_request_limit_by_weight() {
@@ -214,8 +235,18 @@ fn processes_that_stop_to_cooperate_have_queues_of_their_own_again() {
             }
         }
         t.scheduler.expire(t.now, shared, false, Expiry::Timeout);
+        let other = queue_of(&t, 3, true);
+        if !is_shared {
+            t.scheduler.set_waker(shared, other);
+            t.scheduler.queues[shared].in_large_burst = true;
+        }
         t.read_by(2, 90_000);
-        assert_eq!(queue_of(&t, 2, true) == shared, is_shared);
+        let queue = queue_of(&t, 2, true);
+        assert_eq!(queue == shared, is_shared);
+        // A new queue has the old one's waker and burst.
+        let (waker, in_burst) = (t.scheduler.queues[queue].waker, t.scheduler.queues[queue].in_large_burst);
+        assert_eq!(t.scheduler.queues.resolve(waker), (!is_shared).then_some(other));
+        assert_eq!(in_burst, !is_shared);
         t.read_by(1, 70_000);
         assert_eq!(queue_of(&t, 1, true), shared, "the last one keeps it");
         assert_eq!(t.scheduler.queues[shared].shared, is_shared);
