@@ -338,6 +338,20 @@ mod tests {
         assert_eq!(background.cached.at(at_ms(20), background.expected()), 0);
     }
 
+    #[test]
+    fn data_of_a_set_counts_while_it_has_no_deadline() {
+        const OTHER: CauseSet = CauseSet(1);
+        let mut background = Background::default();
+        for (set, pages) in [(SET, 100), (OTHER, 5)] {
+            (0..pages).for_each(|_| background.dirtied(set));
+            background.queued(set, 2 * pages * PAGE_SECTORS);
+        }
+        for (has_deadline, pages) in [(false, 105), (true, 5), (true, 5), (false, 105)] {
+            background.classify(SET, has_deadline);
+            assert_eq!((background.dirty_pages(), background.queued_pages()), (pages, 2 * pages));
+        }
+    }
+
     const fn left(left_ms: u64) -> Returned {
         let ms = Span::from_millis;
         Returned { deadline: ms(100), left: ms(left_ms) }
