@@ -316,3 +316,42 @@ impl Bfq {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use elevator::Process;
+
+    use super::*;
+    use crate::testing::Table;
+
+    #[test]
+    fn a_merged_queue_brings_its_waker_unless_the_other_one_has_a_waker_or_is_the_waker() {
+        // By number of the process: the waker of the merged queue 1, that of queue 2 before, and after.
+        for (own, other, then) in [
+            (Some(3), None, Some(3)),
+            (Some(3), Some(4), Some(4)),
+            (Some(2), None, None),
+            (None, Some(4), Some(4)),
+            (None, None, None),
+        ] {
+            let mut t = Table::of(Box::new(Bfq::new(true, 256)));
+            (1..=4).for_each(|process| _ = t.read_by(process, u64::from(process) * 100_000_000));
+            let bfq = &mut *t.scheduler;
+            let queue_of = |bfq: &Bfq, process| {
+                let context = bfq.contexts.find(Some(Process::single(process))).unwrap();
+                bfq.queue_of(context, true).unwrap()
+            };
+            let queues = [1, 2].map(|process| queue_of(bfq, process));
+            for (queue, waker) in queues.into_iter().zip([own, other]) {
+                if let Some(waker) = waker {
+                    bfq.set_waker(queue, queue_of(bfq, waker));
+                }
+            }
+            bfq.inherit_waker(queues[0], queues[1]);
+            let waker = bfq.queues.resolve(bfq.queues[queues[1]].waker);
+            assert_eq!(waker, then.map(|waker| queue_of(bfq, waker)), "{own:?}, {other:?}");
+        }
+    }
+}

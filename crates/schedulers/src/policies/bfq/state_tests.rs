@@ -9,7 +9,7 @@ use elevator::{
 
 use super::Bfq;
 use super::budget::{DEFAULT, Expiry};
-use super::queue::QueueId;
+use super::queue::{QueueId, Raised};
 use super::tests::{FAR, of, write_of};
 use crate::testing::{Table, at_ms, request};
 
@@ -169,6 +169,30 @@ fn a_process_that_was_idle_for_more_than_two_seconds_is_interactive_from_its_nex
         let raising = t.scheduler.service.get(queue).raising;
         assert_eq!(raising, if is_interactive { 30 } else { 1 }, "{idle_ms}");
         assert_eq!(t.scheduler.queues[queue].raising.since, t.now);
+    }
+}
+
+#[test]
+fn time_without_service_does_not_end_soft_real_time() {
+    // Whether the queue is soft real-time; since when, the end of its last slot, and since when it counts at 100 ms.
+    for (is_soft, since, out, then) in [
+        (true, 10, Some(30), 80),
+        (true, 10, Some(5), 100),
+        (true, 10, None, 100),
+        (true, 10, Some(100), 10),
+        (true, 150, Some(30), 150),
+        (false, 10, Some(30), 10),
+        (false, 150, Some(30), 150),
+    ] {
+        let (mut t, queue) = in_service(of(1, PriorityClass::BestEffort, 4, 1_000), true);
+        if is_soft {
+            t.scheduler.set_factor(queue, 3_000);
+            t.scheduler.queues[queue].raising.why = Raised::SoftRealTime;
+        }
+        t.scheduler.queues[queue].raising.since = at_ms(since);
+        t.scheduler.queues[queue].budget_timeout = out.map(at_ms);
+        t.scheduler.prolong_soft_real_time(at_ms(100), queue);
+        assert_eq!(t.scheduler.queues[queue].raising.since, at_ms(then), "{is_soft}, {since}, {out:?}");
     }
 }
 
