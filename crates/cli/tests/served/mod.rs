@@ -55,14 +55,6 @@ impl Served {
     pub fn read(&self, pages: u64) {
         read(&self.node, pages);
     }
-
-    /// Bytes read by process, as `dwell ctl` has them.
-    pub fn accounts(&self) -> Value {
-        let output = dwell(&["ctl", &self.file("control"), "show", "--json"]).output().unwrap();
-        let state: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(state["schema_version"], 1);
-        state["processes"].clone()
-    }
 }
 
 impl Drop for Served {
