@@ -173,6 +173,8 @@ pub(crate) struct Activity {
     is_serving: AtomicBool,
     /// When that ended last.
     served: AtomicU64,
+    /// When the latest long turn began on a member.
+    turn_began: AtomicU64,
     touched: AtomicU64,
     sync: AtomicU8,
     sweeps: Vec<Sweep>,
@@ -193,6 +195,7 @@ impl Activity {
             in_order: AtomicU64::new(0),
             is_serving: AtomicBool::new(false),
             served: AtomicU64::new(0),
+            turn_began: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             sync: AtomicU8::new(Resync::Unknown as u8),
             sweeps,
@@ -600,8 +603,12 @@ impl Background {
                 self.turn = 0;
             }
             if self.turn == 0 {
-                if !activity.begins(activity.turn_after(self.allowed.max(earliest)), now) {
-                    return false;
+                let due = activity.turn_after(self.allowed.max(earliest));
+                if !self.joins(activity, now) {
+                    if !activity.begins(due, now) {
+                        return false;
+                    }
+                    activity.turn_began.store(now.as_nanos(), Ordering::Relaxed);
                 }
                 self.turn = activity.turns().bytes;
                 self.long_turn = activity.is_in_order().then_some(now);
@@ -612,6 +619,16 @@ impl Background {
         // What went while the member was unused counts.
         self.allowed = self.allowed.clamp(earliest, now + PERIOD) + activity.time_of(sectors.bytes());
         true
+    }
+
+    /// Whether another member has begun a long turn in which this one has no part yet. Members have transferred different numbers of requests that
+    /// count, and a scrub waits for the slowest one.
+    fn joins(&self, activity: &Activity, now: Time) -> bool {
+        let began = Time::from_nanos(activity.turn_began.load(Ordering::Relaxed));
+        activity.is_in_order()
+            && began > Time::ZERO
+            && now < began + LONG_TURN_LIMIT
+            && self.long_turn.is_none_or(|own| own < began)
     }
 
     /// When a long turn ends if no further request of the background begins or ends.

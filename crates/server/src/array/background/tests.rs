@@ -364,6 +364,25 @@ fn requests_in_order_wait_for_long_turns() {
     assert_eq!(own.reserved(begin + TURN_WAIT), None, "nothing comes");
 }
 
+/// Regression: a member that had transferred more was not due, and the others waited for it in vain.
+#[test]
+fn members_join_a_long_turn() {
+    let (activity, mut first, mut ahead) =
+        (Activity::new(2, 8 << 20), Background::default(), Background::default());
+    let begin = Time::ZERO + Span::from_secs(1);
+    for own in [&mut first, &mut ahead] {
+        let _ = own.foreground_began(None, Sector(0), SMALL, begin);
+        activity.foreground(begin, 1);
+        own.arrived(begin);
+    }
+    (0..300).for_each(|_| activity.mix(true));
+    ahead.allowed = begin + ms(300);
+    assert!(!ahead.may_go(&activity, SMALL, begin), "it is not due");
+    assert!(first.may_go(&activity, SMALL, begin + ms(1)));
+    let passed = (0..100).filter(|_| ahead.may_go(&activity, SMALL, begin + ms(5))).count();
+    assert_eq!(passed, 64, "4 MiB, and no second turn");
+}
+
 /// A turn in the middle of a slice would cost a further change of streams.
 #[test]
 fn long_turns_begin_between_slices() {
