@@ -25,8 +25,10 @@ use crate::write::written::Written;
 const GROUP_ROWS: usize = 1 << 17;
 /// Rows in memory, of all devices together: 16 to 60 bytes each.
 const ROWS_MAX: usize = 2 << 20;
-/// Rows that are written when the memory is full.
+/// Rows that are written when the memory is full: a few, so that threads always have groups to encode.
 const ROWS_FREED: usize = ROWS_MAX / 16;
+/// The same for each device, up to half of the memory: to select the largest devices looks at all of them.
+const FREED_BY_DEVICE: usize = 16;
 /// Rows that wait for threads or are encoded by them.
 const WAITING_ROWS: usize = ROWS_MAX / 4;
 /// Rows that a thread encodes at least: to hand it a group takes longer than to encode a small one.
@@ -321,10 +323,11 @@ impl<W: Write + Send> ParquetWriter<W> {
         number
     }
 
-    /// Writes the largest devices until [`ROWS_FREED`] rows are free. These are few, so that threads always have groups to encode.
+    /// Writes the largest devices until some rows are free.
     fn flush_largest(&mut self) -> io::Result<()> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        while self.rows > ROWS_MAX - ROWS_FREED {
+        let freed = (FREED_BY_DEVICE * order.len()).clamp(ROWS_FREED, ROWS_MAX / 2);
+        while self.rows > ROWS_MAX - freed {
             let largest = order.len() / 32;
             order.select_nth_unstable_by_key(largest, |&device| {
                 std::cmp::Reverse((self.rows_of(device), device))
