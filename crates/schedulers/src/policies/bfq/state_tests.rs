@@ -95,7 +95,7 @@ fn slow_queues_are_charged_for_time() {
         (70, sequential, half, Expiry::TooIdle, half),
         (70, seeky, half, Expiry::TooIdle, half),
         (200, seeky, 8, Expiry::TooIdle, DEFAULT),
-        // Whoever has a third of its budget left at the end of its time was slow, too.
+        // A queue that has a third of its budget left at the end of its time was slow, too.
         (10, sequential, 8, Expiry::Timeout, fast(10)),
         (10, sequential, DEFAULT - DEFAULT / 3 + 1, Expiry::Timeout, DEFAULT - DEFAULT / 3 + 1),
     ] {

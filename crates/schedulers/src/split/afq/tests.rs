@@ -48,27 +48,28 @@ fn discarded_pages_are_charged_to_no_account() {
     assert_eq!(t.write(1, 2).1, Verdict::Proceed);
 }
 
-/// Its request is charged instead.
-#[test]
-fn pages_that_are_written_stay_charged() {
+/// The device has the write of 1000 pages of account 1. Account 0 has dirtied a page.
+fn host_with_a_write() -> Host {
     let mut t = host(&[0, 7]);
     t.dirty(0, 1, 0, 1);
     t.dirty(1, 2, 0, 1000);
     t.submit(1, 2, 0, 1000);
     let write = t.caused(1, Op::Write, 0, 8 * 1000);
     t.table.serves(write, Reason::SectorOrder);
+    t
+}
+
+/// Its request is charged instead.
+#[test]
+fn pages_that_are_written_stay_charged() {
+    let mut t = host_with_a_write();
     assert_eq!(t.write(1, 2).1, Verdict::Hold);
 }
 
 /// Another account of its number begins with the service of the least served one.
 #[test]
 fn a_forgotten_account_owes_nothing() {
-    let mut t = host(&[0, 7]);
-    t.dirty(0, 1, 0, 1);
-    t.dirty(1, 2, 0, 1000);
-    t.submit(1, 2, 0, 1000);
-    let write = t.caused(1, Op::Write, 0, 8 * 1000);
-    t.table.serves(write, Reason::SectorOrder);
+    let mut t = host_with_a_write();
     t.split().forget(at_ms(0), Account(1));
     assert_eq!(t.write(1, 2).1, Verdict::Proceed);
 }
