@@ -7,11 +7,11 @@
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use crate::context::Context;
 use crate::devices::OwnedKey;
 use crate::error::{Error, ErrorKind, Position};
+use crate::helper_thread;
 use crate::input::{Block, Input};
 use crate::line_format::{self, LineFormat, is_heading};
 use crate::record::{DeviceId, Item, Settle};
@@ -108,7 +108,7 @@ impl<F: LineFormat> Blocks<F> {
             let (to_consumer, parsed) = sync_channel(WAITING);
             let (spare, spares) = channel();
             let (format, context, shared) = (format.clone(), context.of_worker(), Arc::clone(&shared));
-            thread::spawn(move || work(number, format, context, &shared, &to_consumer, &spares));
+            helper_thread::spawn(move || work(number, format, context, &shared, &to_consumer, &spares));
             Worker { parsed, spare, ids: Vec::new() }
         };
         Self {

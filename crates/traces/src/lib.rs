@@ -36,6 +36,7 @@ mod devices;
 mod error;
 mod events;
 pub mod format;
+mod helper_thread;
 mod info;
 mod input;
 mod interpretation;

@@ -155,7 +155,8 @@ pub struct Options {
     pub seed: u64,
     /// Return an error for everything that [`Oddity::is_fault`](crate::Oddity::is_fault) calls a fault.
     pub strict: bool,
-    /// Threads that parse a large text; 1: none but the caller's. The records are the same.
+    /// Threads that parse a large text; 1: none but the caller's. The records are the same. On Linux their niceness is higher by 5, so that the caller does
+    /// not wait for a processor.
     pub threads: usize,
 }
 

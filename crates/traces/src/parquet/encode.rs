@@ -6,7 +6,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use elevator::SECTOR_BYTES;
 use parquet::basic::{Encoding, EncodingMask};
@@ -16,6 +15,7 @@ use parquet::errors::ParquetError;
 use super::groups::{Chunk, Group};
 use super::rows::{PIECE, Row, Rows};
 use super::varint::{number, signed};
+use crate::helper_thread;
 
 /// An encoded row group.
 pub(super) struct Encoded {
@@ -63,7 +63,7 @@ impl Encoders {
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..threads {
             let (queue, spare) = (Arc::clone(&queue), Arc::clone(&spare));
-            thread::spawn(move || {
+            helper_thread::spawn(move || {
                 let mut fields = Fields::default();
                 loop {
                     let job = lock(&queue).recv();
