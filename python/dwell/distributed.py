@@ -30,23 +30,29 @@ EXPLAINED = 3
 INCOMPLETE = 4
 
 
-class _Progress:
-    """Prints the number of complete runs and the time that is left, on one line of a terminal."""
+#: Seconds between lines of progress that are not shown on a terminal: those of a batch job are in a file.
+LINE_INTERVAL = 60.0
 
-    def __init__(self) -> None:
+
+class _Progress:
+    """Prints the number of complete runs and the time that is left: on one line of a terminal, or as a line a minute."""
+
+    def __init__(self, on_terminal: bool) -> None:
+        self.on_terminal = on_terminal
         self.began = time.monotonic()
-        self.shown = 0.0
+        self.shown = 0.0 if on_terminal else self.began
 
     def __call__(self, ended: int, all_runs: int) -> None:
         now = time.monotonic()
-        if ended and now >= self.shown + 0.2:
+        if ended and now >= self.shown + (0.2 if self.on_terminal else LINE_INTERVAL):
             self.shown = now
             left = round((now - self.began) * (all_runs - ended) / ended)
-            print(f"\r\x1b[K{ended}/{all_runs} runs (about {left} s left)", end="", file=sys.stderr, flush=True)
+            text = f"{ended}/{all_runs} runs (about {left} s left)"
+            print(f"\r\x1b[K{text}" if self.on_terminal else text, end="" if self.on_terminal else "\n", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Removes the line."""
-        if self.shown:
+        """Removes the line of a terminal."""
+        if self.on_terminal and self.shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
@@ -79,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         with _connected(given.on) as client:
             # Its traceback when the connection is lost; the exception has the reason.
             logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-            show = _Progress() if sys.stderr.isatty() and not given.quiet else None
+            show = None if given.quiet else _Progress(sys.stderr.isatty())
             failed, reasons = 0, list[str]()
             try:
                 result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)

@@ -17,7 +17,7 @@ import pytest
 
 import dwell
 from dwell import _cluster, _inputs, _native
-from dwell.distributed import main as command_on_a_cluster
+from dwell.distributed import _Progress, main as command_on_a_cluster
 
 RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
 TEXT = """
@@ -691,3 +691,14 @@ def test_a_damaged_copy_of_an_address_is_replaced(tmp_path, monkeypatch):
     copy.write_text("wrong!!")
     with pytest.raises(dwell.InputError, match="another content than the client's"):
         _inputs._local(f"file://{source}", expected, "workload")
+
+
+def test_progress_without_a_terminal_is_a_line_a_minute(monkeypatch, capsys):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    progress = _Progress(on_terminal=False)
+    for second in range(0, 150, 10):
+        clock[0] = 100.0 + second
+        progress(second, 200)
+    progress.clear()
+    assert capsys.readouterr().err == "60/200 runs (about 140 s left)\n120/200 runs (about 80 s left)\n"

@@ -380,6 +380,18 @@ def test_operations_may_be_floats(columns):
             dwell.compare(dwell.Trace.from_table({**columns, "op": numpy.append(wrong, numbers[1:])}), ["noop"], "ssd-sata")
 
 
+def test_a_flush_in_parquet_may_have_no_extent(columns, tmp_path):
+    ops = numpy.zeros(400, "i4")
+    ops[7] = 3
+    zeros = {column: numpy.where(ops == 3, 0, columns[column]) for column in ("offset", "bytes")}
+    nulls = {column: pyarrow.array(values, mask=ops == 3) for column, values in zeros.items()}
+    for name, extents in [("zeros", zeros), ("nulls", nulls)]:
+        pyarrow.parquet.write_table(pyarrow.table({"at_ns": columns["time"], "op": ops, **extents}), tmp_path / f"{name}.parquet")
+    with_zeros, with_nulls = (dwell.compare(dwell.Trace(tmp_path / f"{name}.parquet", strict=True), ["noop"], "ssd-sata", open=True).runs for name in ("zeros", "nulls"))
+    assert with_zeros[0]["requests"] == with_nulls[0]["requests"] == 400
+    assert with_zeros == with_nulls
+
+
 def test_impossible_values_in_parquet_are_left_out(columns, tmp_path):
     path = tmp_path / "recording.parquet"
     table = {"at_ns": columns["time"], "op": numpy.zeros(400, "i4"), "offset": columns["offset"], "bytes": columns["bytes"]}

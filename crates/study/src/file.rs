@@ -188,7 +188,10 @@ impl Study {
                     _ => key_of_value(&text, at),
                 };
                 let key = key.map_or_else(String::new, |key| format!("{key}: "));
-                let (message, hint) = (plain(error.message()), did_you_mean_of(error.message()));
+                let (message, hint) = match is_date(&text, at) {
+                    true => ("a date has no meaning here; write a text in quotes".to_owned(), String::new()),
+                    false => (plain(error.message()), did_you_mean_of(error.message())),
+                };
                 Err(Error::Input(format!("{name}:{}: {key}{message}{hint}", line(&text, at))))
             }
         }
@@ -260,6 +263,20 @@ fn key_of_value(text: &str, at: usize) -> Option<String> {
     let (table, _) = DeTable::parse_recoverable(text);
     let keys = path(table.get_ref(), at);
     (!keys.is_empty()).then(|| keys.join("."))
+}
+
+/// Whether the value at this position is a date, which the parser calls a table.
+fn is_date(text: &str, at: usize) -> bool {
+    fn has(value: &Spanned<DeValue<'_>>, at: usize) -> bool {
+        match value.get_ref() {
+            DeValue::Datetime(_) => value.span().contains(&at),
+            DeValue::Array(values) => values.iter().any(|value| has(value, at)),
+            DeValue::Table(table) => table.values().any(|value| has(value, at)),
+            _ => false,
+        }
+    }
+    let (table, _) = DeTable::parse_recoverable(text);
+    table.get_ref().values().any(|value| has(value, at))
 }
 
 fn line(text: &str, at: usize) -> usize {

@@ -526,6 +526,9 @@ fn errors_have_file_line_and_key() {
             "depths = [1, [2]]",
             "s.toml:4: depths: invalid type: list, expected a value, or a range",
         ),
+        ("depths = [1, 4]", "depths = 2026-01-01", "s.toml:4: depths: a date has no meaning here"),
+        ("\"deadline\", \"noop\"", "2026-01-01", "s.toml:3: schedulers: a date has no meaning here"),
+        ("\"1..16*4\"", "[1, 12:00:00]", "s.toml:10: tunables.deadline.fifo_batch: a date has no meaning"),
         ("depths = [1, 4]", "depths = 1\ndepths = 2", "s.toml:5: depths: this key is there twice"),
         (
             "depths = [1, 4]",

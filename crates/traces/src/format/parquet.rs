@@ -13,7 +13,7 @@
 //! | `process` | INT64, optional | the task |
 //! | `process_name` | UTF-8, optional | its name |
 //!
-//! A flush has no extent: its `offset`, `bytes` and preflush flag are 0. Rows with others are read without them, and counted.
+//! A flush has no extent: its `offset`, `bytes` and preflush flag are 0 or null. Rows with others are read without them, and counted.
 //!
 //! Other programs may write such files: optional columns may be absent, columns may be in any order, and integers may be INT32 or INT64. A
 //! file without `device` has one device.

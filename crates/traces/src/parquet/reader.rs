@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use elevator::Time;
+use elevator::{Op, Time};
 use parquet::basic::{Compression, LogicalType, TimeUnit as TimeUnitOfFile, Type};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
@@ -686,7 +686,11 @@ impl Batch {
         let issued = positive(0)?;
         let op = number(2).and_then(|op| usize::try_from(op).ok()).and_then(|op| OPS.get(op));
         let op = *op.ok_or_else(|| bad("op", "a number from 0 to 3"))?;
-        let mut record = Record::new(Time::from_nanos(issued), device, op, positive(3)?, positive(4)?);
+        let extent = |column: usize| match number(column) {
+            None if op == Op::Flush => Ok(0),
+            _ => positive(column),
+        };
+        let mut record = Record::new(Time::from_nanos(issued), device, op, extent(3)?, extent(4)?);
         if number(1).is_some() {
             record.completed = issued.checked_add(positive(1)?).map(Time::from_nanos);
         }

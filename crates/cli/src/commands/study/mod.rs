@@ -4,11 +4,13 @@ mod python;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use elevator::text::counted;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
@@ -110,12 +112,18 @@ fn execute(
     let store = Store::open(out)?;
     let missing = runs.iter().filter(|run| !store.has(&run.id)).count();
     let bar = bar(missing, arguments.quiet);
+    let said = Mutex::new(Instant::now());
     let threads = arguments
         .jobs
         .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
     let ended = drive(runs, &Executor::new(catalogue), &store, threads, &|run| {
         bar.set_message(run.workload.name.clone());
         bar.inc(1);
+        if !arguments.quiet && bar.is_hidden() && is_due(&mut said.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            let (done, eta) = (bar.position(), HumanDuration(bar.eta()));
+            say!("{done} of {} executed, about {eta} left", counted(missing as u64, "run"));
+        }
     });
     bar.finish_and_clear();
     let ended = ended?;
@@ -172,6 +180,18 @@ fn list(runs: &[Run], out: &Path) -> Result<(), Error> {
     }
     writeln!(stdout, "{}, {} complete", Study::describe(runs), runs.iter().filter(is_complete).count())?;
     Ok(())
+}
+
+/// Time between lines of progress that are not shown on a terminal: those of a batch job are in a file.
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Whether the next line of progress is due; then this one is the latest.
+fn is_due(latest: &mut Instant) -> bool {
+    let is_due = latest.elapsed() >= LINE_INTERVAL;
+    if is_due {
+        *latest = Instant::now();
+    }
+    is_due
 }
 
 fn bar(runs: usize, quiet: bool) -> ProgressBar {
