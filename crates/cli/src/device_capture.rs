@@ -49,6 +49,15 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
+    /// The option that was given, with a space before it.
+    pub(crate) const fn option(self) -> &'static str {
+        match self {
+            Self { here: true, .. } => " --here",
+            Self { follow: true, .. } => " --follow",
+            Self { .. } => "",
+        }
+    }
+
     pub(crate) const fn reach(self) -> Reach {
         match self {
             Self { here: true, .. } => Reach::Here,

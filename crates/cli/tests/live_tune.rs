@@ -144,6 +144,58 @@ fn the_settings_of_a_loop_device_are_restored_during_a_trial_of_none() {
     tested.unwrap();
 }
 
+/// Regression: `advise` called the setting `bfq`, and recommended it again.
+#[test]
+fn a_scheduler_is_set_once_and_advice_calls_it_by_its_settings() {
+    let Some(served) = Served::new("once", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let queue = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue");
+    let value = |setting: &str| fs::read_to_string(queue.join(setting)).unwrap_or_default();
+    const ARM: &str = "bfq{low_latency=0, strict_guarantees=1}";
+    if !value("scheduler").contains("bfq") {
+        return eprintln!("SKIPPED: this kernel has no bfq");
+    }
+    let switch = |more: &[&str]| dwell(&[&["tune", node, "--switch-to"], more].concat()).output().unwrap();
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let dry = text(&switch(&[ARM, "--dry-run"]));
+    assert!(dry.contains(&format!("would switch from none to {ARM}\n")), "{dry}");
+    assert!(value("scheduler").contains("[none]"), "{dry}");
+    let wrong = switch(&["bfq{low_latency=2}"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", words(&wrong));
+    let done = switch(&[ARM]);
+    let printed = text(&done);
+    if !done.status.success() {
+        return eprintln!("SKIPPED: {}", words(&done));
+    }
+    assert!(
+        printed.contains(&format!(": none -> {ARM}, in ")) && printed.contains("/s after\n"),
+        "{printed}"
+    );
+    let set = || ["scheduler", "iosched/low_latency", "iosched/strict_guarantees"].map(value);
+    assert!(set()[0].contains("[bfq]") && set()[1..] == ["0\n", "1\n"], "{:?}", set());
+    let database = served.file("none");
+    let watch = [
+        "advise",
+        node,
+        "--windows",
+        "1",
+        "--window",
+        "1s",
+        "--no-probe",
+        "--arm",
+        "none",
+        "--arm",
+        ARM,
+        "--database",
+        &database,
+    ];
+    let Some(advice) = printed_while_read(&served, &[&watch[..], &["--json"]].concat()) else { return };
+    assert_eq!(advice["scheduler"], ARM, "{advice}");
+    let back = text(&switch(&["none"]));
+    // The schedulers of a device that does not rotate do not differ in strict_guarantees.
+    assert!(back.contains(": bfq{low_latency=0") && back.contains("} -> none, in "), "{back}");
+}
+
 /// The reads of `advise` would count as the load of a tuner, and the tuner's switches would end `advise`.
 #[test]
 fn a_running_advise_excludes_tune() {
@@ -228,6 +280,7 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     });
     let of_configuration = [
         "set",
+        "set_by_hand",
         "udev_rule",
         "udev_file",
         "tuned_profile",

@@ -43,6 +43,28 @@ const OF_SCHEDULERS: [(&str, &[Range]); 4] = [
     ),
 ];
 
+/// The values of a new instance, where they depend neither on the kernel's configuration nor on the device.
+const DEFAULTS: [(&str, &[(&str, u64)]); 3] = [
+    (
+        "mq-deadline",
+        &[
+            ("fifo_batch", 16),
+            ("front_merges", 1),
+            ("read_expire", 500),
+            ("write_expire", 5000),
+            ("writes_starved", 2),
+        ],
+    ),
+    ("kyber", &[("read_lat_nsec", 2_000_000), ("write_lat_nsec", 10_000_000)]),
+    ("bfq", &[("low_latency", 1), ("max_budget", 0), ("slice_idle", 8), ("strict_guarantees", 0)]),
+];
+
+/// The value of a scheduler's setting in a new instance, if the table has it.
+pub(crate) fn default_of(scheduler: &str, setting: &str) -> Option<u64> {
+    let (_, settings) = DEFAULTS.iter().find(|(name, _)| *name == scheduler)?;
+    settings.iter().find(|(name, _)| *name == setting).map(|(_, value)| *value)
+}
+
 /// Of the queue. `wbt_lat_usec=-1` is the kernel's default.
 const OF_QUEUES: [Range; 3] =
     [("nr_requests", 4, UINT), ("read_ahead_kb", 0, UINT), ("wbt_lat_usec", 0, u64::MAX / 1000)];

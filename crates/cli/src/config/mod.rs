@@ -30,13 +30,14 @@ const SYSTEM: &str = "/etc/dwell.toml";
 
 /// Options that destroy data, or replace what the command does: each use must be on the command line. A command's name, or nothing for each command;
 /// an option; the reason.
-const COMMAND_LINE_ONLY: [(&str, &str, &str); 7] = [
+const COMMAND_LINE_ONLY: [(&str, &str, &str); 8] = [
     ("", "allow-writes", DESTROYS),
     ("", "overwrite", DESTROYS),
     ("patterns forget", "all", DESTROYS),
     ("patterns forget", "kind", DESTROYS),
     ("serve", "even-if-used", "may damage data in use"),
     ("tune", "restore", SELECTS),
+    ("tune", "switch-to", SELECTS),
     ("tune", "status", SELECTS),
 ];
 const DESTROYS: &str = "destroys data";

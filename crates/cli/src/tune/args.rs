@@ -109,6 +109,7 @@ pub(crate) struct AdviseArguments {
   dwell tune /dev/sda --metric p99-sync-latency
   dwell tune /dev/md0
   dwell tune /dev/sda --status
+  dwell tune /dev/sda --switch-to 'bfq{low_latency=0}'
   dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
 pub(crate) struct TuneArguments {
     /// The device, or an array
@@ -127,6 +128,9 @@ pub(crate) struct TuneArguments {
     /// Restore the settings that a killed tuner left, and end
     #[arg(long, conflicts_with = "status")]
     pub(crate) restore: bool,
+    /// Set this scheduler once, also for programs that run, and end; it stays until the next start. With --dry-run: print the change only
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["status", "restore", "during", "transfer", "metrics_addr", "arms", "profile", "command", "control"])]
+    pub(crate) switch_to: Option<String>,
     /// End after this time; default: run until interrupted
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,

@@ -9,6 +9,7 @@ mod patterns;
 pub(crate) mod recognised;
 mod selection;
 mod setup;
+mod switch;
 
 use std::io::{ErrorKind, Write};
 use std::iter::once;
@@ -50,6 +51,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     if arguments.restore {
         return restore_settings(arguments);
+    }
+    if let Some(wanted) = &arguments.switch_to {
+        return switch::run(arguments, wanted);
     }
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let backups = Path::new(settings_backup::DIRECTORY);

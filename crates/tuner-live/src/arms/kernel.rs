@@ -52,6 +52,11 @@ impl Arm {
             settings: parts.map(setting).collect::<Result<_, _>>()?,
         })
     }
+
+    /// Whether requests that come between the switch and the settings have a lasting effect.
+    fn is_late(&self) -> bool {
+        self.scheduler == "bfq" && self.settings.contains(&("low_latency".to_owned(), "0".to_owned()))
+    }
 }
 
 /// The arms unless others are named: every scheduler, and bfq also without its preference for programs that start. With it, bfq takes readers that
@@ -277,7 +282,7 @@ impl KernelArms {
             Ok((changed, done))
         };
         // Between the switch and the setting, a first request would give the queue of its task a raised weight, which bfq keeps without `low_latency`.
-        let is_late = scheduler == "bfq" && settings.contains(&("low_latency".to_owned(), "0".to_owned()));
+        let is_late = self.arms[arm].is_late();
         let change = || (self.each_queue(set), from.elapsed());
         let (each, took) = match is_late {
             true => system::with_other_io_priorities(&self.users, FIRST_REQUESTS, change),
@@ -309,6 +314,34 @@ impl KernelArms {
             Some(guard) => guard.set(scheduler, set),
             None => set(),
         }
+    }
+
+    /// The name of what is in use: of the arm with the most settings that all queues have; or of the scheduler with those settings of its arms that are
+    /// neither this arm's nor the kernel's default.
+    fn by_settings(&self, scheduler: &str) -> String {
+        let arms = || self.arms.iter().zip(&self.names).filter(|(arm, _)| arm.scheduler == scheduler);
+        let value = |setting: &str| {
+            let mut each = self.queues.iter().map(|queue| queue.get(&attribute(setting)).ok());
+            let first = each.next()??;
+            each.all(|other| other.as_ref() == Some(&first)).then_some(first)
+        };
+        let is_set = |(setting, wanted): &(String, String)| value(setting).as_ref() == Some(wanted);
+        let matching = arms().filter(|(arm, _)| arm.settings.iter().all(is_set));
+        let matching = matching.max_by_key(|(arm, _)| arm.settings.len());
+        let own = matching.map_or(&[][..], |(arm, _)| &arm.settings);
+        let named: BTreeSet<&str> =
+            arms().flat_map(|(arm, _)| &arm.settings).map(|(setting, _)| setting.as_str()).collect();
+        let is_own = |setting: &&str| own.iter().any(|(name, _)| name == setting);
+        let others = named.into_iter().filter(|setting| !is_own(setting)).filter_map(|setting| {
+            let usual = kernel_settings::default_of(scheduler, setting)?.to_string();
+            Some((setting.to_owned(), value(setting).filter(|value| *value != usual)?))
+        });
+        let others: Vec<(String, String)> = others.collect();
+        if others.is_empty() {
+            return matching.map_or_else(|| scheduler.to_owned(), |(_, name)| name.clone());
+        }
+        let settings = own.iter().chain(&others).map(|(setting, value)| format!("{setting}={value}"));
+        format!("{scheduler}{{{}}}", settings.collect::<Vec<_>>().join(", "))
     }
 
     /// The schedulers in use, by queue.
@@ -359,6 +392,7 @@ impl Arms for KernelArms {
             Some((arm, _)) if active.iter().all(|scheduler| self.arms[*arm].scheduler == *scheduler) => {
                 self.names[*arm].clone()
             }
+            _ if active.iter().all(|scheduler| *scheduler == active[0]) => self.by_settings(&active[0]),
             _ => together(self.queues.iter().map(QueueSettings::name).zip(active)),
         })
     }
@@ -374,6 +408,10 @@ impl Arms for KernelArms {
         let done = self.set_arm(arm);
         self.backups.iter_mut().zip(noted).for_each(|(backup, switch)| backup.end_switch(switch));
         done
+    }
+
+    fn needs_a_switch(&self, arm: &str) -> bool {
+        Arm::parse(arm).is_ok_and(|arm| arm.is_late())
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
@@ -468,6 +506,38 @@ mod tests {
         assert_eq!(names("0\n"), ["bfq", "bfq{low_latency=0}"]);
         let measured = KernelArms::any_number(vec![queue.clone()], &[]).unwrap();
         assert!(measured.names().contains(&"bfq{low_latency=0}".to_owned()), "{:?}", measured.names());
+    }
+
+    /// Regression: `bfq{low_latency=0, strict_guarantees=1}`, set as `advise` recommends, was called `bfq`, and recommended again.
+    #[test]
+    fn an_arm_that_another_process_has_set_is_recognised_by_its_settings() {
+        let tree = Tree::new("arms-recognised");
+        let queues = ["sda", "sdb"].map(|name| tree.queue(name));
+        for queue in &queues {
+            fs::write(queue.file("rotational"), "1\n").unwrap();
+            fs::create_dir(queue.file("iosched")).unwrap();
+        }
+        let in_use = |scheduler: &str, settings: [[&str; 2]; 2], wanted: &[&str]| {
+            for (queue, [low_latency, strict]) in queues.iter().zip(settings) {
+                fs::write(queue.file("scheduler"), scheduler).unwrap();
+                fs::write(queue.file("iosched/low_latency"), low_latency).unwrap();
+                fs::write(queue.file("iosched/strict_guarantees"), strict).unwrap();
+            }
+            let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+            KernelArms::for_tuning(queues.to_vec(), &wanted).unwrap().current().unwrap()
+        };
+        const BFQ: &str = "none mq-deadline [bfq]\n";
+        for (values, name) in [
+            (["1", "0"], "bfq"),
+            (["0", "1"], STRICT),
+            (["0", "0"], "bfq{low_latency=0}"),
+            (["1", "1"], "bfq{strict_guarantees=1}"),
+        ] {
+            assert_eq!(in_use(BFQ, [values; 2], &[]), name);
+        }
+        assert_eq!(in_use(BFQ, [["0", "1"]; 2], &["bfq{ low_latency=0}", "none"]), "bfq{ low_latency=0}");
+        assert_eq!(in_use(BFQ, [["0", "1"], ["1", "0"]], &[]), "bfq", "the queues have no setting in common");
+        assert_eq!(in_use("[none] bfq\n", [["0", "1"]; 2], &[]), "none");
     }
 
     #[test]
@@ -611,6 +681,9 @@ mod tests {
         tree.queue("sda");
         fs::write(tree.block().join("sda/serial"), "one\n").unwrap();
         let arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
+        let late = ["bfq{low_latency=0, strict_guarantees=1}", "bfq{slice_idle=0,low_latency=0}"];
+        assert!(late.iter().all(|arm| arms.needs_a_switch(arm)));
+        assert!(!["bfq", "bfq{low_latency=1}", "none", "kyber"].iter().any(|arm| arms.needs_a_switch(arm)));
         let (line, rule) = arms.by_hand("bfq{slice_idle=0}");
         assert!(
             line.starts_with("echo bfq > ")

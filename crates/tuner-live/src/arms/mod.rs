@@ -39,6 +39,12 @@ pub trait Arms {
     /// The device was removed or rejects the arm.
     fn switch(&mut self, arm: usize) -> Result<Duration, Error>;
 
+    /// Whether programs that run during a switch to this arm keep the state of other settings, unless [`switch`](Self::switch) sets it: a command by hand
+    /// has no effect on them then.
+    fn needs_a_switch(&self, _arm: &str) -> bool {
+        false
+    }
+
     /// A shell command that sets the arm, and udev rules that keep it, one a line and for each queue. No rules if a queue's device has no property
     /// that identifies it at the next start.
     fn by_hand(&self, arm: &str) -> (String, Option<String>);

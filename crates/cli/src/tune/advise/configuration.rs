@@ -13,6 +13,8 @@ use crate::commands::doctor::Roots;
 pub(super) struct Configuration {
     /// Sets it until the next start; `None` if it is set.
     pub(super) set: Option<String>,
+    /// The same without `dwell`, for programs that start later; `None` if `set` needs no `dwell`.
+    pub(super) set_by_hand: Option<String>,
     /// Lines of a file of udev's, by properties that stay the same.
     pub(super) udev_rule: Option<String>,
     /// The file for the rule.
@@ -87,16 +89,19 @@ impl Host {
 impl Configuration {
     /// The first line of the rule, and of the profile, before the command that applies it.
     pub(super) const APPLY: &str = "# then: ";
-    /// The configuration of an arm on these queues, instead of the operator's `current`, to whose settings `before` returns.
+    /// The configuration of an arm on these queues, instead of the operator's `current`, to whose settings `before` returns. `tune` is the command that
+    /// tunes the device.
     pub(super) fn of(
         [arm, current, before]: [&str; 3],
         queues: &[QueueSettings],
         arms: &dyn Arms,
-        host: &Host,
+        (host, tune): (&Host, &str),
     ) -> Self {
-        let (set, udev_rule) = arms.by_hand(arm);
-        let now = set.clone();
-        let set = (arm != current).then_some(set);
+        let (by_hand, udev_rule) = arms.by_hand(arm);
+        let switch = |to: &str| arms.needs_a_switch(to).then(|| switch_to(tune, to));
+        let set = (arm != current).then(|| switch(arm).unwrap_or_else(|| by_hand.clone()));
+        let set_by_hand = set.as_ref().filter(|set| **set != by_hand).map(|_| by_hand.clone());
+        let now = by_hand;
         let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
         let kernel_name = queues.first().map_or("disk", QueueSettings::name);
         let name = kernel_name.replace('!', "-");
@@ -112,8 +117,8 @@ impl Configuration {
             let apply = Self::APPLY;
             format!("{apply}udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
         });
-        let mut revert: Vec<String> =
-            set.iter().map(|_| by_property(arms.by_hand(before).0, queues)).collect();
+        let back = || switch(before).unwrap_or_else(|| by_property(arms.by_hand(before).0, queues));
+        let mut revert: Vec<String> = set.iter().map(|_| back()).collect();
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
         }
@@ -145,6 +150,7 @@ impl Configuration {
         };
         Self {
             set,
+            set_by_hand,
             udev_file: udev_rule.is_some().then_some(file),
             udev_rule,
             revert,
@@ -162,6 +168,11 @@ impl Configuration {
             remark,
         }
     }
+}
+
+/// The command that sets an arm once, also for programs that run. `tune` is the one that tunes the device.
+pub(super) fn switch_to(tune: &str, arm: &str) -> String {
+    format!("{tune} --switch-to '{}'", arm.replace('\'', "'\\''"))
 }
 
 /// A command that prints the names of the active profiles of tuned's, without this disk's.

@@ -147,6 +147,12 @@ impl History {
         self.profiled = None;
     }
 
+    /// The mean value of the arm in use over the windows for whose kind of load it was measured.
+    pub(super) fn mean_in_use(&self) -> Option<f64> {
+        let windows = self.arms[self.now.filter(|now| self.in_use == Some(*now))?].windows;
+        (windows > 0).then(|| self.base / f64::from(windows))
+    }
+
     /// `none`, if another scheduler is in use that is not better than it in most of the windows.
     pub(super) fn none_instead(&self) -> Option<usize> {
         let none = self.none.filter(|none| self.now.is_some_and(|now| now != *none))?;

@@ -118,7 +118,13 @@ fn replayed(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let Advice { scheduler, better, confidence, .. } = advice;
     let gain = advice.expected_gain.filter(|_| better.is_some());
-    let gain = gain.map(|gain| format!("{:+.0}% {}, ", gain * 100.0, advice.metric)).unwrap_or_default();
+    let by = match advice.basis {
+        Basis::History => " by the means of the windows of 'dwell tune'",
+        Basis::Model => " in the model",
+        Basis::Nothing | Basis::Profile | Basis::Bypass | Basis::Class => "",
+    };
+    let gain = gain.map(|gain| format!("{:+.0}% {} over {scheduler}{by}, ", gain * 100.0, advice.metric));
+    let gain = gain.unwrap_or_default();
     match (better, advice.basis) {
         (_, Basis::Nothing) if advice.windows == 0 => {
             return writeln!(out, "no recommendation: ended before the first window was over");
@@ -144,6 +150,13 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some(set) = &configuration.set {
         writeln!(out, "set it:  {set}")?;
+    }
+    if let Some(by_hand) = &configuration.set_by_hand {
+        // A comment for a shell, into which all lines may be pasted.
+        writeln!(
+            out,
+            "#        without dwell, for programs that start later (those that run may stay slow until they restart): {by_hand}"
+        )?;
     }
     if let (Some(rule), Some(file)) = (&configuration.udev_rule, &configuration.udev_file) {
         writeln!(out, "keep it:")?;

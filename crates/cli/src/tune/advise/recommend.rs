@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use capture::topology::DeviceType;
 use elevator::text::counted;
+use evaluation::report::format::bytes;
 use tuner::prior::{self, LoadClass};
 use tuner::{Metric, is_worth_it};
 use tuner_live::arms::Arms;
 
-use super::configuration::{Configuration, Host};
+use super::configuration::{Configuration, Host, switch_to};
 use super::history::History;
 use super::measure::Measurement;
 use super::model::{self, Modelled, Recording, Row};
@@ -58,6 +59,12 @@ impl Session<'_> {
             Some(why) => advice.why = why + &advice.whatever_the_load(bypassed),
             None => conclude(advice, &history, &*self.arms),
         }
+        if class.is_some() && self.arms.needs_a_switch(advice.in_use()) {
+            let learned = history.mean_in_use().filter(|_| self.metric == Metric::Bandwidth);
+            let again = switch_to(&self.command(), advice.in_use());
+            let found = set_too_late(advice, learned, &again);
+            advice.doubts.extend(found);
+        }
         if let Some(class) = class {
             advice.load = Some(class.in_words());
             expect(advice, class, self.metric, bypassed);
@@ -83,7 +90,12 @@ impl Session<'_> {
             bytes_per_second: advice.bytes_per_second,
             of_each_reported: advice.requests as f64 / reported as f64,
         };
-        let schedulers = (self.arms.names(), &*advice.scheduler);
+        // Also if it is not an arm: gains are relative to it.
+        let mut names = self.arms.names().to_vec();
+        if !names.contains(&advice.scheduler) {
+            names.push(advice.scheduler.clone());
+        }
+        let schedulers = (&*names, &*advice.scheduler);
         advice.replay = model::replay(recording, observed, schedulers, self.metric, self.catalogue)?;
         let misfit = advice.replay.as_ref().and_then(|model| model.misfit(advice.in_use()));
         advice.doubts.extend(misfit);
@@ -106,7 +118,14 @@ impl Session<'_> {
         let killed = advice.killed_tuner.as_ref();
         let before = killed.map_or_else(|| self.present(current), |killed| killed.complete_arm.clone());
         let host = Host::of(&Roots::at(Path::new("/")));
-        Configuration::of([arm, current, &before], &self.target.queues, &*self.arms, &host)
+        let states = [arm, current, &before];
+        Configuration::of(states, &self.target.queues, &*self.arms, (&host, &self.command()))
+    }
+
+    /// The command that tunes this device.
+    pub(super) fn command(&self) -> String {
+        let node = self.target.stack.itself().node();
+        format!("dwell tune {}{}", node.display(), self.arguments.watching.reached.option())
     }
 }
 
@@ -239,6 +258,28 @@ fn is_no_better(advice: &Advice, none: &str, has_model: bool, gain: &impl Fn(&st
     let is_worse = |row: &Row| row.scheduler == none && row.gain.is_some_and(|gain| gain <= -MODEL_ERROR);
     let in_use = &*advice.scheduler;
     in_use != none && gain(in_use) - gain(none) < MODEL_ERROR && !rows.clone().any(is_worse)
+}
+
+/// A note if the scheduler in use gives less than half of what it gave a tuner (`learned`, in bytes a second), or else in the model: requests may have
+/// come between its switch and its settings, so that it has no effect on programs that ran then.
+pub(super) fn set_too_late(advice: &Advice, learned: Option<f64>, again: &str) -> Option<String> {
+    let in_use = advice.in_use();
+    let rows = advice.replay.iter().flat_map(|model| &model.results);
+    let model = rows.filter(|row| row.scheduler == in_use).map(|row| row.megabytes_per_second * 1e6).next();
+    let (expected, by) = match (learned, model) {
+        (Some(learned), _) => (learned, "in the windows of 'dwell tune'"),
+        (None, Some(model)) => (model, "in the model"),
+        (None, None) => return None,
+    };
+    let observed = advice.bytes_per_second;
+    (observed * 2.0 < expected).then(|| {
+        format!(
+            "{in_use} gives {}/s instead of {}/s {by}: it may have been set while these programs ran, which has no effect on them; to set it for them, too: \
+             {again}",
+            bytes(observed as u64),
+            bytes(expected as u64)
+        )
+    })
 }
 
 /// Why the load does not show which scheduler is better, if it is so small.

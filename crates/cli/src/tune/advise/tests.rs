@@ -11,7 +11,7 @@ use tuner::{
 use super::configuration::Host;
 use super::history::{History, history_of};
 use super::model::Row;
-use super::recommend::{BY_CLASS, BY_MODEL, conclude, expect, too_small};
+use super::recommend::{BY_CLASS, BY_MODEL, conclude, expect, set_too_late, too_small};
 use super::*;
 
 struct Two(Vec<String>);
@@ -27,6 +27,10 @@ impl Arms for Two {
 
     fn switch(&mut self, _: usize) -> Result<Duration, tuner_live::Error> {
         panic!("advise changes nothing")
+    }
+
+    fn needs_a_switch(&self, arm: &str) -> bool {
+        arm.contains("low_latency=0")
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
@@ -194,7 +198,13 @@ fn a_scheduler_that_gains_nothing_over_none_is_replaced_by_it() {
 
 #[test]
 fn a_better_one_is_named() {
-    let found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
+    let mut found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
+    (found.windows, found.metric) = (3, "bandwidth".to_owned());
+    let mut out = Vec::new();
+    print::print(&found, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let gain = "\nrecommendation: bfq instead of none (+100% bandwidth over none by the means of the windows of 'dwell tune', confidence 0.68)\n";
+    assert!(text.contains(gain), "{text}");
     assert_eq!((found.better.as_deref(), found.basis), (Some("bfq"), Basis::History));
     assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
 }
@@ -238,9 +248,66 @@ fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
     let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
     let host = Host::of(&Roots::at(std::path::Path::new("/nosuch")));
     let states = ["bfq", "none", "none{nr_requests=128}"];
-    let configuration = Configuration::of(states, &[], &arms, &host);
+    let configuration = Configuration::of(states, &[], &arms, (&host, "dwell tune /dev/sda"));
     assert_eq!(configuration.set.as_deref(), Some("set bfq"), "though it is in use by chance");
     assert_eq!(configuration.revert, ["set none{nr_requests=128}"]);
+}
+
+/// Regression: the line to paste gave readers that ran 1.1 instead of 20 MB/s, because bfq merged their queues.
+#[test]
+fn a_scheduler_that_programs_do_not_notice_by_hand_is_set_by_the_tuners_switch() {
+    let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
+    let host = Host::of(&Roots::at(std::path::Path::new("/nosuch")));
+    let of = |states| Configuration::of(states, &[], &arms, (&host, "dwell tune /dev/sda --here"));
+    const LATE: &str = "bfq{low_latency=0, strict_guarantees=1}";
+    let configuration = of([LATE, "none", "none{nr_requests=128}"]);
+    let line = format!("dwell tune /dev/sda --here --switch-to '{LATE}'");
+    assert_eq!(configuration.set.as_ref(), Some(&line));
+    assert_eq!(configuration.set_by_hand, Some(format!("set {LATE}")));
+    assert_eq!(configuration.revert, ["set none{nr_requests=128}"]);
+    let advice = Advice { configuration: Some(configuration), ..Advice::default() };
+    let mut out = Vec::new();
+    print::print(&advice, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let paste = format!(
+        "\nto paste into a shell of root:\nset it:  {line}\n#        without dwell, for programs that start later (those that run may \
+         stay slow until they restart): set {LATE}\n"
+    );
+    assert!(text.contains(&paste), "{text}");
+    let back = of(["none", LATE, "bfq{nr_requests=64,low_latency=0}"]);
+    assert_eq!((back.set.as_deref(), back.set_by_hand), (Some("set none"), None));
+    assert_eq!(back.revert, ["dwell tune /dev/sda --here --switch-to 'bfq{nr_requests=64,low_latency=0}'"]);
+    assert_eq!(of([LATE, LATE, LATE]).set, None, "it is set");
+}
+
+#[test]
+fn a_scheduler_in_use_without_its_effect_is_reported_with_the_command_that_sets_it_again() {
+    let note = |observed, learned, model: Option<f64>| {
+        let row = |rate| Row {
+            scheduler: "bfq".to_owned(),
+            gain: None,
+            megabytes_per_second: rate,
+            read_mean_ns: 1,
+            read_p99_ns: 1,
+            write_mean_ns: 0,
+        };
+        let results = model.into_iter().map(row).collect();
+        let replay = Some(Modelled { results, ..Modelled::default() });
+        let advice =
+            Advice { scheduler: "bfq".to_owned(), bytes_per_second: observed, replay, ..Advice::default() };
+        set_too_late(&advice, learned, "dwell tune /dev/sda --switch-to 'bfq'")
+    };
+    let learned = note(1.1e6, Some(20e6), Some(1.0)).expect("a twentieth");
+    assert!(
+        learned.starts_with("bfq gives 1.10 MB/s instead of 20.0 MB/s in the windows of 'dwell tune': ")
+            && learned.ends_with("dwell tune /dev/sda --switch-to 'bfq'"),
+        "{learned}"
+    );
+    assert!(note(1.1e6, None, Some(36.0)).is_some_and(|note| note.contains("36.0 MB/s in the model")));
+    assert_eq!(
+        [note(11e6, Some(20e6), Some(36.0)), note(20e6, None, Some(36.0)), note(1e6, None, None)],
+        [None, None, None]
+    );
 }
 
 /// Regression: the lines to paste had a rule, which nothing applied, without a word.
@@ -250,7 +317,7 @@ fn a_rule_without_udev_has_a_note() {
     let arms = Two(["none", "with a rule"].map(str::to_owned).to_vec());
     let printed = || {
         let host = Host::of(&Roots::at(&root));
-        let configuration = Configuration::of(["with a rule", "none", "none"], &[], &arms, &host);
+        let configuration = Configuration::of(["with a rule", "none", "none"], &[], &arms, (&host, ""));
         let advice = Advice { configuration: Some(configuration), ..Advice::default() };
         let mut out = Vec::new();
         print::print(&advice, &mut out).unwrap();
