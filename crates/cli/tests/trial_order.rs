@@ -1,4 +1,4 @@
-//! How much a tuner without history loses by its trials: the live tuner in virtual time, in front of a modelled disk, against each fixed
+//! How much a tuner loses by its trials, without history and with that of a first run: the live tuner in virtual time, in front of a modelled disk, against each fixed
 //! scheduler with the same programs.
 
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use evaluation::device::Device;
 use evaluation::watch::Watch;
 use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::Spec;
-use tuner::{Analyser, Metric, Parameters, Random};
+use tuner::{Analyser, Metric, Parameters, Random, State};
 use tuner_live::arms::Arms;
 use tuner_live::{Error, LiveTuner, Seen, Settings};
 use workloads::program_of;
@@ -199,13 +199,14 @@ fn fixed(programs: Programs, arm: usize) -> Vec<Work> {
     all
 }
 
-/// The same under a tuner that starts with `none` in use; also returns the tuner's lines.
-fn tuned(programs: Programs) -> (Vec<Work>, Vec<String>) {
+/// The same under a tuner that starts with `none` in use, with what an earlier one has learned; also returns the tuner's lines, and what it learned.
+fn tuned(programs: Programs, history: Option<State>) -> (Vec<Work>, Vec<String>, State) {
     let names: Vec<String> = ARMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let current = Rc::new(RefCell::new(0));
     let arms = Box::new(Noted(names.clone(), Rc::clone(&current)));
     let metric = Metric::Bandwidth;
-    let analyser = Analyser::new(names, metric, Parameters::default(), Random::new(1)).expect("valid");
+    let mut analyser = Analyser::new(names, metric, Parameters::default(), Random::new(1)).expect("valid");
+    history.into_iter().for_each(|state| analyser.restore(state).expect("of the same tuner"));
     let settings = Settings { dry_run: false, command: None };
     let mut tuner = LiveTuner::new("disk", analyser, arms, metric, settings).expect("it starts");
     let mut run = Run::new(programs, 0);
@@ -222,35 +223,38 @@ fn tuned(programs: Programs) -> (Vec<Work>, Vec<String>) {
         }
         lines.push(format!("{} {:.2} MB/s: {}", ARMS[before].0, bandwidth / 1e6, outcome.line));
     }
-    (all, lines)
+    (all, lines, tuner.state())
 }
 
 #[test]
-fn without_history_the_best_scheduler_is_found_in_six_windows() {
+fn the_best_scheduler_is_found_in_six_windows() {
     let results: Vec<_> = std::thread::scope(|scope| {
         let run = |(load, programs): (&'static str, Programs)| {
             scope.spawn(move || {
                 let all: Vec<Vec<Work>> = (0..ARMS.len()).map(|arm| fixed(programs, arm)).collect();
-                (load, all, tuned(programs))
+                let (work, lines, state) = tuned(programs, None);
+                let (with_history, more, _) = tuned(programs, Some(state));
+                (load, all, [("without history", work, lines), ("with history", with_history, more)])
             })
         };
         let runs: Vec<_> = LOADS.into_iter().map(run).collect();
         runs.into_iter().map(|run| run.join().expect("it ends")).collect()
     });
     let mut failed = Vec::new();
-    for (load, fixed, (tuned, lines)) in results {
+    let runs = results.into_iter().flat_map(|(load, fixed, runs)| runs.map(|run| (load, fixed.clone(), run)));
+    for (load, fixed, (history, tuned, lines)) in runs {
         let best = |from: u64| fixed.iter().map(|of| after(from, of)).fold(0.0, f64::max);
         let [work, settled] = [0, SETTLED].map(|from| after(from, &tuned) / best(from));
         let each: Vec<String> = (ARMS.iter().zip(&fixed))
             .map(|((name, _), of)| format!("{name} {:.2}", after(0, of) / 1e6))
             .collect();
         println!(
-            "{load}: {work:.2} of the best one's work in {WINDOWS} windows, {settled:.2} after {SETTLED}; MB/s: {}",
+            "{load} {history}: {work:.2} of the best one's work in {WINDOWS} windows, {settled:.2} after {SETTLED}; MB/s: {}",
             each.join(", ")
         );
         lines.iter().for_each(|line| println!("    {line}"));
         if work < 0.8 || settled < 0.95 {
-            failed.push(load);
+            failed.push((load, history));
         }
     }
     assert!(failed.is_empty(), "{failed:?}");

@@ -4,8 +4,10 @@
     cargo build --release -p dwell-cli --bin dwell
     sudo crates/tuner-live/benches/first_trials.py             # about 14 minutes
     sudo crates/tuner-live/benches/first_trials.py --groups    # each reader in a control group of its own, as services are
+    sudo crates/tuner-live/benches/first_trials.py --history   # each run of the tuner continues with what the runs before have learned
 
-An emulated hard disk in real time behind a loop device, depth 31, under the kernel's schedulers. Each run of the tuner begins without history.
+An emulated hard disk in real time behind a loop device, depth 31, under the kernel's schedulers. Each run of the tuner begins without history,
+unless `--history` is given: then a run of the tuner before the others is not counted.
 It is measured in alternation with the fixed setting: the work of 20 windows, and of the windows 7 to 20. The targets are 0.8 and 0.95 of the fixed setting's.
 """
 
@@ -96,7 +98,7 @@ def fixed(disk, given, _):
 
 
 def tuned(disk, given, folder):
-    history = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    history = folder if given.history else pathlib.Path(tempfile.mkdtemp(dir=folder))
     readers = Readers(disk, given.groups)
     tuner = None
     try:
@@ -126,6 +128,7 @@ def main():
     arguments.add_argument('--repeats', type=int, default=4)
     arguments.add_argument('--window', type=float, default=5, help='seconds')
     arguments.add_argument('--groups', action='store_true', help='each reader in a control group of its own')
+    arguments.add_argument('--history', action='store_true', help='the tuner keeps what it has learned')
     arguments.add_argument('--verbose', action='store_true', help="print the tuner's decisions")
     given = arguments.parse_args()
     if os.geteuid():
@@ -140,6 +143,8 @@ def main():
         folder = pathlib.Path(temporary)
         disk = Disk(given.dwell)
         try:
+            if given.history:
+                tuned(disk, given, folder)
             for _ in range(given.repeats):
                 for kind, run in kinds.items():
                     rates = run(disk, given, folder)

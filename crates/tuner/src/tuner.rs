@@ -3,7 +3,7 @@
 //! # Order of decisions
 //! 1. The [analyser](Analyser) learns from the window and decides. The steps below replace its decision where they have one.
 //! 2. If the metric could not be measured, a trial ends: back to the scheduler before it.
-//! 3. On a device without history the [opening](Opening) tries schedulers.
+//! 3. The [opening](Opening) tries schedulers, or uses the one that was the best for this load before; if none was better than `none`, standby follows.
 //! 4. The [significance test](SignificanceTest) measures schedulers, or finds that the choice does not matter: `none`, on standby.
 //! 5. A scheduler that is not an arm is replaced by the first arm.
 //!
@@ -21,7 +21,7 @@ use crate::kinds::is_whole;
 use crate::load::Load;
 use crate::measured::Measured;
 use crate::observed_load::observed;
-use crate::opening::{Opening, Step};
+use crate::opening::{Opening, Remembered, Step};
 use crate::significance::{SignificanceTest, Verdict};
 use crate::state::State;
 
@@ -45,12 +45,20 @@ pub struct Facts<'a> {
     pub failed: bool,
 }
 
+/// What earlier runs found for a load.
+enum Before {
+    Unknown,
+    /// No scheduler is better than `none`.
+    NoneSuffices,
+    Best(Remembered),
+}
+
 /// Decides what a device uses next.
 pub struct Tuner {
     analyser: Analyser,
     /// Whether the host follows the decisions.
     may_switch: bool,
-    /// The first trials, while nothing is known.
+    /// The first trials after a start.
     opening: Option<Opening>,
     /// `None` where only the decider's own trials may measure.
     significance: Option<SignificanceTest>,
@@ -71,7 +79,7 @@ impl Tuner {
     pub fn new(analyser: Analyser, in_use: &str, may_switch: bool) -> Self {
         let (arms, metric) = (analyser.schedulers(), analyser.metric);
         let measures = may_switch && analyser.allows_significance_test();
-        let opens = measures && analyser.kinds().count() == 0 && arms.len() > 1;
+        let opens = measures && arms.len() > 1;
         Self {
             may_switch,
             opening: opens.then(|| Opening::new(arms, metric)),
@@ -206,9 +214,20 @@ impl Tuner {
 
     /// Adds this window to the opening. `None`: it is over, or cannot use the window.
     fn open(&mut self, facts: &Facts<'_>, ran: Option<usize>) -> Option<Step> {
+        let remembered = self.remembered();
         let opening = self.opening.as_mut()?;
         // `None` for an idle device, or a scheduler that is not an arm and that the decider replaces.
         let (measured, ran) = facts.measured.zip(ran)?;
+        let remembered = match remembered {
+            Before::NoneSuffices if opening.is_at_its_start() && self.significance.is_some() => {
+                self.opening = None;
+                self.significance.iter_mut().for_each(SignificanceTest::remember);
+                return None;
+            }
+            Before::Best(remembered) => Some(remembered),
+            Before::NoneSuffices | Before::Unknown => None,
+        };
+        opening.remember(remembered);
         let promised = self.analyser.promised_gains(facts.window);
         // A trial that ended early is part of a window.
         let is_whole = facts.early || is_whole(facts.window);
@@ -237,6 +256,27 @@ impl Tuner {
         };
         let why = format!("{}; next: {}", step.why, self.arms()[scheduler]);
         Some(Step { scheduler: Some(scheduler), why })
+    }
+
+    /// What earlier runs found for the load of the latest window: what `patterns` and `advise` report.
+    fn remembered(&self) -> Before {
+        let better = self.analyser.metric.better();
+        let none = self.arms().iter().position(|arm| arm == "none").map(SchedulerId);
+        let known =
+            self.kind.and_then(|kind| Some((kind, self.analyser.kinds().compared(kind, none, better)?)));
+        let Some((kind, known)) = known.filter(|(_, known)| none.is_some_and(|none| known.base == none))
+        else {
+            return Before::Unknown;
+        };
+        if self.analyser.kinds().none_suffices(kind) {
+            return Before::NoneSuffices;
+        }
+        let best = known.best();
+        if best == known.base || self.analyser.rejected.contains(&best) {
+            return Before::Unknown;
+        }
+        let values = known.estimates.iter().map(|of| of.map(|of| of.value)).collect();
+        Before::Best(Remembered { values, best: best.0 })
     }
 
     /// Adds this window to the significance test. `None`: the decider chooses.

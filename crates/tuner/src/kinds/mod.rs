@@ -223,6 +223,11 @@ impl Kinds {
         }
     }
 
+    /// Whether the latest significance test for a kind found no scheduler better than `none`.
+    pub(crate) fn none_suffices(&self, kind: usize) -> bool {
+        self.kinds.get(kind).is_some_and(|of| of.none_suffices)
+    }
+
     /// The device rejects a scheduler: counted as a total loss for the kind, and retried after the same delay.
     pub(crate) fn rejected(&mut self, scheduler: SchedulerId) {
         self.trial = self.trial.filter(|trial| trial.scheduler != scheduler.0);

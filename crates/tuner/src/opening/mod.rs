@@ -1,4 +1,4 @@
-//! The opening: the first trials on a device without history.
+//! The opening: the first trials after a start.
 //!
 //! # Idea
 //! Every trial of a poor scheduler costs a window. The scheduler with the [highest expected gain](crate::prior) is therefore tried first, a
@@ -8,6 +8,7 @@
 //! # Order of decisions
 //! 1. The first window shows what the scheduler in use gives, and the class of the load, which orders the trials.
 //!    It is repeated after the trials, unless the best one has [`PLAIN`] more than `none`: a program may have started in it.
+//!    If its settings follow the switch, it may have been set without an effect on these programs, and is set again after a window under `none`.
 //! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone, because the first
 //!    one may have a burst of the switch. If the second one is much worse than the first, a third one decides.
 //! 3. Once one is better than `none` by [`CLEAR`], a scheduler is skipped if its expected gain is less than half of that
@@ -16,7 +17,9 @@
 //!    its trial, or no better than `none`, `none` is measured again unless the gain is at least [`PLAIN`], and then the skipped schedulers are tried. Before that, a scheduler whose settings
 //!    follow the switch is set and tried once more. The first window of the stay is not counted.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
-//! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
+//! 6. If earlier runs found a scheduler better than `none` for this load, that one is tried first, compared with the values that they measured, and the
+//!    others are skipped. It stays as in step 4.
+//! 7. The results go to the significance test, as its first block or as its answer, and to the decider.
 //!
 //! Values are compared only if they are of one load ([`SameLoad`]). With another load the opening begins again. If only the scheduler on trial
 //! has other requests, they may be its effect, so the scheduler that it was compared with is measured again. A window in which the load
@@ -66,6 +69,9 @@ pub struct Opening {
     load: Load,
     /// The values so far, by scheduler.
     values: Vec<Option<Measured>>,
+    /// What earlier runs measured of the load of the window that is added next, and of the load under way.
+    remembered: Option<Remembered>,
+    earlier: Option<Remembered>,
     /// Schedulers still to be tried, the next one last.
     left: Vec<usize>,
     /// Schedulers whose expected gain is less than half of the best measured gain.
@@ -73,6 +79,8 @@ pub struct Opening {
     phase: Phase,
     /// The scheduler of the first window, in which a program may have started, until it is measured again.
     provisional: Option<usize>,
+    /// The scheduler of the first window, which another process has set, until it is set again.
+    inherited: Option<usize>,
     /// A scheduler was much better than `none` before and after its stay.
     clear: bool,
     /// The scheduler whose value was verified in its stay, and lowered if it was too high.
@@ -94,6 +102,15 @@ pub struct Opening {
     /// The number of times that it began again, and the results for the load before, until they are taken.
     restarts: u32,
     before: Option<Opened>,
+}
+
+/// What earlier runs measured of a load.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Remembered {
+    /// The mean value of each scheduler, if it was measured.
+    pub values: Vec<Option<f64>>,
+    /// The best one: better than `none` beyond chance.
+    pub best: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -130,10 +147,13 @@ impl Opening {
             class: None,
             load: Load::default(),
             values: vec![None; names.len()],
+            remembered: None,
+            earlier: None,
             left: Vec::new(),
             skipped: Vec::new(),
             phase: Phase::First,
             provisional: None,
+            inherited: None,
             clear: false,
             verified: None,
             rejection: None,
@@ -153,10 +173,21 @@ impl Opening {
         self.left.retain(|&other| other != arm);
         self.unusable.push(arm);
         self.values[arm] = None;
+        self.earlier.iter_mut().for_each(|earlier| earlier.values[arm] = None);
         self.requests.forget(arm);
         let step = self.next(format!("{} cannot be used and is skipped", self.names[arm]));
         self.rejection = Some(step.why.clone());
         step
+    }
+
+    /// What earlier runs measured of the load of the window that is added next, if that decides which scheduler is best.
+    pub fn remember(&mut self, remembered: Option<Remembered>) {
+        self.remembered = remembered;
+    }
+
+    /// Whether no window was added yet.
+    pub fn is_at_its_start(&self) -> bool {
+        self.phase == Phase::First
     }
 
     /// Whether it is over.
@@ -196,7 +227,7 @@ impl Opening {
     /// The results so far; complete when it is over.
     pub fn results(&self) -> Opened {
         let (best, better) = (self.best(), self.metric.better());
-        let none = self.none().and_then(|none| self.values[none]);
+        let none = self.none().and_then(|none| self.value(none));
         let is_hopeless = |(arm, value): (usize, &Option<Measured>)| {
             let value = value.as_ref()?;
             let loses = |than: Option<Measured>| than.map(|than| value.gain_over(&than, better));
@@ -210,7 +241,23 @@ impl Opening {
         if let Phase::Stay(arm, 2.., mean) = self.phase {
             values[arm] = values[arm].map(|of| Measured { value: mean, ..of });
         }
-        Opened { values, load: self.load, clear: self.clear, hopeless, best, confirmed }
+        let clear = self.clear || self.is_as_remembered();
+        Opened { values, load: self.load, clear, hopeless, best, confirmed }
+    }
+
+    /// The scheduler that was the best in earlier runs was so in its stay.
+    fn is_as_remembered(&self) -> bool {
+        let best = self.earlier.as_ref().map(|earlier| earlier.best);
+        best.is_some()
+            && best == self.verified
+            && best == self.best().map(|best| best.0)
+            && self.gain_over_none() >= WORTH
+    }
+
+    /// The value of a scheduler: measured here, or else by earlier runs.
+    fn value(&self, arm: usize) -> Option<Measured> {
+        let earlier = || self.earlier.as_ref()?.values[arm].map(Measured::throughout);
+        self.values[arm].or_else(earlier)
     }
 
     /// The results for the load before, if the latest window began the opening again.
@@ -285,7 +332,7 @@ impl Opening {
                 self.next(format!("measured {} again: the load has not changed", self.names[arm]))
             }
             Phase::Check(none) if none == ran => {
-                let first = self.values[none];
+                let first = self.value(none);
                 let gains = self.values.iter().flatten().map(|of| of.gain_over(&value, self.metric.better()));
                 self.clear =
                     gains.fold(f64::NEG_INFINITY, f64::max) >= CLEAR && self.gain_over_none() >= CLEAR;
@@ -322,12 +369,17 @@ impl Opening {
     /// Begins again with another load.
     fn begin_again(&mut self) {
         let (before, unusable) = (Some(self.results()), std::mem::take(&mut self.unusable));
-        *self = Self { before, unusable, restarts: self.restarts + 1, ..Self::new(&self.names, self.metric) };
+        let remembered = self.remembered.take();
+        let new = Self::new(&self.names, self.metric);
+        *self = Self { before, unusable, remembered, restarts: self.restarts + 1, ..new };
     }
 
     fn first(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
         let class = LoadClass::of(window, value.busy);
         (self.class, self.load) = (Some(class), observed(window, None));
+        if let Some(step) = self.recall(ran, value) {
+            return step;
+        }
         self.values[ran] = Some(value);
         self.provisional = Some(ran);
         let gain = |arm: usize| expected.map_or_else(|| self.expected(arm), |of| of[arm]);
@@ -341,9 +393,48 @@ impl Opening {
             others.insert(TRIALS - 1, none);
         }
         others.truncate(TRIALS);
+        // What is in use may have been set while the programs ran, without an effect on them. It is set again after `none`, with which it is compared.
+        if self.restarts == 0 && self.settings_follow_the_switch(ran) && self.expected(ran) > 0.0 {
+            let none = others.iter().position(|&arm| Some(arm) == self.none()).map(|at| others.remove(at));
+            others.splice(..0, none.into_iter().chain([ran]));
+            self.inherited = Some(ran);
+        }
         others.reverse();
         self.left = others;
         self.next(format!("measured {} for {}", self.names[ran], class.in_words()))
+    }
+
+    /// Begins with the scheduler that earlier runs found to be the best for this load, if there is one.
+    fn recall(&mut self, ran: usize, value: Measured) -> Option<Step> {
+        let remembered = self.remembered.take().filter(|of| !self.unusable.contains(&of.best))?;
+        let (best, better) = (remembered.best, self.metric.better());
+        self.earlier = Some(remembered);
+        // The first window may be disturbed, so that an earlier value is preferred to it.
+        if self.value(ran).is_none() {
+            self.values[ran] = Some(value);
+        }
+        let none = self.none().and_then(|none| self.value(none));
+        let known = |arm: usize| Some(self.value(arm)?.gain_over(&none?, better));
+        let gain = |arm: usize| known(arm).unwrap_or_else(|| self.expected(arm));
+        let mut others: Vec<usize> =
+            (0..self.names.len()).filter(|&arm| arm != best && !self.unusable.contains(&arm)).collect();
+        others.sort_by(|&a, &b| gain(a).total_cmp(&gain(b)));
+        let promised = self.value(best)?;
+        let has_fallen = value.gain_over(&promised, better) <= ABANDON;
+        let what = self.class.map_or("this load", LoadClass::in_words);
+        let (name, percent) = (&self.names[best], gain(best) * 100.0);
+        let why = format!("measured {} for {what}", self.names[ran]);
+        let was_best = format!(
+            "{name}, which was the best for this load before ({percent:+.0}% over none, means of earlier runs)"
+        );
+        self.skipped = others;
+        if ran == best && !(has_fallen && self.settings_follow_the_switch(best)) {
+            self.phase = Phase::Stay(best, 0, 0.0);
+            return Some(Step { scheduler: Some(best), why: format!("{why}; still using {was_best}") });
+        }
+        self.is_set_again = ran == best;
+        (self.phase, self.instances) = (Phase::Trial(best, 0), 1);
+        Some(Step { scheduler: Some(best), why: format!("{why}; trying {was_best}") })
     }
 
     fn tried(&mut self, arm: usize, windows: u32, value: Measured) -> Step {
@@ -355,7 +446,7 @@ impl Opening {
         // The latest window counts alone.
         let before = self.values[arm].replace(value).filter(|_| windows > 1);
         let gain = value.gain_over(&lead, better);
-        let percent = format!("{:+.0}% against {}", gain * 100.0, self.names[best]);
+        let percent = format!("{:+.0}% against a window of {}", gain * 100.0, self.names[best]);
         let another = |why: String| Step { scheduler: Some(arm), why };
         // A useless instance is as slow as `none`. The first one is replaced also if it has less than half of the expected gain.
         let least = if self.instances > 1 { CLEAR } else { f64::INFINITY };
@@ -410,8 +501,14 @@ impl Opening {
                 continue;
             }
             (self.phase, self.instances) = (Phase::Trial(arm, 0), 1);
+            if self.inherited == Some(arm) {
+                (self.inherited, self.provisional, self.is_set_again) = (None, None, true);
+            }
             let gain = self.expected(arm) * 100.0;
-            let why = format!("{before}; trying {} (expected {gain:+.0}% over none)", self.names[arm]);
+            let why = format!(
+                "{before}; trying {} (expected {gain:+.0}% over none for this class)",
+                self.names[arm]
+            );
             return Step { scheduler: Some(arm), why };
         }
         let Some((best, _)) = self.best() else { return self.over(before) };
@@ -455,7 +552,7 @@ impl Opening {
 
     /// The gain of the best one over `none`; infinite if `none` was not measured.
     fn gain_over_none(&self) -> f64 {
-        let none = self.none().and_then(|none| self.values[none]);
+        let none = self.none().and_then(|none| self.value(none));
         let gain =
             |((_, best), none): ((usize, Measured), Measured)| best.gain_over(&none, self.metric.better());
         self.best().zip(none).map_or(f64::INFINITY, gain)
@@ -463,14 +560,14 @@ impl Opening {
 
     fn stayed(&mut self, arm: usize, windows: usize, mean: Measured) -> Step {
         let better = self.metric.better();
-        let promised = self.values[arm].unwrap_or(mean);
+        let promised = self.value(arm).unwrap_or(mean);
         if windows == VERIFY {
             self.verified = Some(arm);
         }
         if windows >= VERIFY && self.relapses < RELAPSES {
             let recent =
                 Measured { value: self.latest.iter().sum::<f64>() / self.latest.len() as f64, ..mean };
-            let none = self.none().and_then(|none| self.values[none]);
+            let none = self.none().and_then(|none| self.value(none));
             let has_fallen = recent.gain_over(&promised, better) <= ABANDON;
             if has_fallen || none.is_some_and(|none| recent.gain_over(&none, better) < WORTH) {
                 let than =
@@ -496,7 +593,7 @@ impl Opening {
         }
         self.values[arm] = Some(mean);
         // A `none` without a value cannot be set, or not be measured.
-        let none = self.none().filter(|none| self.values[*none].is_some());
+        let none = self.none().filter(|none| self.value(*none).is_some());
         match none.filter(|_| self.gain_over_none() >= CLEAR) {
             Some(none) => {
                 self.phase = Phase::Check(none);
@@ -540,7 +637,7 @@ impl Opening {
 
     fn best_but(&self, without: Option<usize>) -> Option<(usize, Measured)> {
         let better: Better = self.metric.better();
-        let measured = self.values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
+        let measured = (0..self.names.len()).filter_map(|arm| Some((arm, self.value(arm)?)));
         let measured = measured.filter(|&(arm, _)| Some(arm) != without);
         measured.reduce(|best, other| if other.1.gain_over(&best.1, better) > 0.0 { other } else { best })
     }

@@ -63,6 +63,31 @@ fn a_gain_is_confirmed_by_the_windows_of_the_stay_or_by_its_size() {
     assert_eq!(first(&refuted), None, "{refuted:?}");
 }
 
+/// `bfq{low_latency=0}`, set by hand while the programs ran, has the value of `none`.
+#[test]
+fn a_scheduler_in_use_whose_settings_follow_the_switch_is_set_again() {
+    let run = |by_hand: f64| {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let (mut ran, mut all, mut set) = (3, Vec::new(), false);
+        while all.len() < 8 {
+            all.push(ran);
+            let value = if ran == 3 && !set { by_hand } else { [0.5, 0.5, 0.5, 36.0][ran] };
+            let step = opening.window(ran, Measured::throughout(value), (&window(true), true), None);
+            set |= opening.needs_another_instance();
+            ran = step.scheduler.unwrap_or(ran);
+        }
+        assert!(set, "{all:?}");
+        all
+    };
+    for by_hand in [0.6, 36.0] {
+        assert_eq!(run(by_hand), [3, 0, 3, 3, 3, 3, 3, 3], "{by_hand}");
+    }
+    // Random reads, for which it has no gain.
+    let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+    opening.window(3, Measured::throughout(10.0), (&window(false), true), None);
+    assert_eq!(opening.inherited, None);
+}
+
 #[test]
 fn a_gain_is_clear_only_if_none_is_as_slow_after_the_stay() {
     let (all, opened) = opened(true, |arm, n| match arm {
@@ -303,7 +328,10 @@ fn a_load_that_changes_in_a_trial_is_another_one_if_the_reference_has_it_too() {
     let value = |arm: usize, streams: bool| if streams { [742.0, 750.0, 745.0, 15e3][arm] } else { 430.0 };
     let (_, all) = opened_under(|_, n| n == 0, value);
     let whys: Vec<&str> = all.iter().map(|(_, why)| &**why).collect();
-    assert!(whys[1].contains("-42% against none in its first window"), "it is not known yet: {whys:?}");
+    assert!(
+        whys[1].contains("-42% against a window of none in its first window"),
+        "it is not known yet: {whys:?}"
+    );
     assert!(whys[2].ends_with("with other requests than before; measuring none again"), "{whys:?}");
     assert!(whys[3].starts_with("the load changed; measured none for random reads; trying"), "{whys:?}");
     assert!(
@@ -344,7 +372,7 @@ fn a_window_in_which_the_load_begins_is_measured_again() {
     assert_eq!(ended(0, 0.5, true).scheduler, Some(3));
     assert_eq!(ended(3, 1.6, false).scheduler, Some(3));
     // A load with pauses has no other windows.
-    assert!(ended(3, 1.6, false).why.contains("+220% against none in its first window"));
+    assert!(ended(3, 1.6, false).why.contains("+220% against a window of none in its first window"));
 }
 
 /// The better value of the two windows under `none` counts: the other one was disturbed.
@@ -359,4 +387,35 @@ fn a_repeated_window_of_none_counts_if_it_was_better() {
         assert_eq!(all.last(), Some(&0));
         assert_eq!(opened.values[0].map(|of| of.value), Some(expected));
     }
+}
+
+/// Regression: with history, the worst schedulers were tried first, and the best one only in the fifth window.
+#[test]
+fn the_best_scheduler_of_earlier_runs_is_used_from_the_second_window_on() {
+    let run = |first: usize, value: &dyn Fn(usize, usize) -> f64| {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let (mut ran, mut all, mut again) = (first, Vec::new(), Vec::new());
+        while !opening.is_over() && all.len() < 40 {
+            all.push(ran);
+            // Random reads: the expected gain of the best one is below 0.
+            let values = vec![Some(10.0), Some(11.0), None, Some(20.0)];
+            opening.remember(Some(Remembered { values, best: 3 }));
+            let measured = Measured::throughout(value(ran, all.len()));
+            let step = opening.window(ran, measured, (&window(false), true), None);
+            again.extend(opening.needs_another_instance().then_some(all.len()));
+            ran = step.scheduler.unwrap_or(ran);
+        }
+        (all, again, opening.results())
+    };
+    let (all, _, opened) = run(0, &|arm, _| [10.0, 11.0, 10.0, 20.0][arm]);
+    assert_eq!(all, [&[0, 3, 3][..], &[3; STAY], &[0]].concat());
+    assert!(opened.clear && opened.best == Some(3) && opened.values[1].is_none(), "{opened:?}");
+    // It is in use, with its value or without it.
+    let (all, again, _) = run(3, &|_, _| 20.0);
+    assert_eq!((&all[..6], again), (&[3; 6][..], vec![]));
+    let (all, again, _) = run(3, &|_, n| if n == 1 { 10.0 } else { 20.0 });
+    assert_eq!((&all[..6], again), (&[3; 6][..], vec![1]));
+    // It is no better any more: the others are tried, at first the best of them.
+    let (all, _, opened) = run(0, &|arm, _| [10.0, 15.0, 10.0, 10.0][arm]);
+    assert!(all.contains(&1) && opened.best == Some(1), "{all:?} {opened:?}");
 }

@@ -102,16 +102,19 @@ impl SignificanceTest {
         match &mut self.state {
             _ if opened.clear => self.state = MATTERS,
             // Nothing else comes near `none`.
-            State::Measuring(_) if opened.hopeless.len() + 1 >= self.arms => {
-                (self.state, self.standbys) = (State::Standby { windows: 0 }, self.standbys + 1);
-                self.known.answered();
-            }
+            State::Measuring(_) if opened.hopeless.len() + 1 >= self.arms => self.remember(),
             State::Measuring(blocks) => {
                 blocks.leave_out(&opened.hopeless);
                 blocks.opened(&opened.values, &opened.load, self.better);
             }
             State::Matters { .. } | State::Standby { .. } => {}
         }
+    }
+
+    /// An earlier run found no scheduler better than `none` for the present load.
+    pub fn remember(&mut self) {
+        (self.state, self.standbys) = (State::Standby { windows: 0 }, self.standbys + 1);
+        self.known.answered();
     }
 
     /// The condition that ends the window of the present arm early.
