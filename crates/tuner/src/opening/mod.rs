@@ -446,7 +446,8 @@ impl Opening {
         // The latest window counts alone.
         let before = self.values[arm].replace(value).filter(|_| windows > 1);
         let gain = value.gain_over(&lead, better);
-        let percent = format!("{:+.0}% against a window of {}", gain * 100.0, self.names[best]);
+        let of = if self.values[best].is_some() { "a window of" } else { "the earlier mean of" };
+        let percent = format!("{:+.0}% against {of} {}", gain * 100.0, self.names[best]);
         let another = |why: String| Step { scheduler: Some(arm), why };
         // A useless instance is as slow as `none`. The first one is replaced also if it has less than half of the expected gain.
         let least = if self.instances > 1 { CLEAR } else { f64::INFINITY };

@@ -402,6 +402,9 @@ fn the_best_scheduler_of_earlier_runs_is_used_from_the_second_window_on() {
             opening.remember(Some(Remembered { values, best: 3 }));
             let measured = Measured::throughout(value(ran, all.len()));
             let step = opening.window(ran, measured, (&window(false), true), None);
+            if all == [0, 3] {
+                assert!(step.why.contains("% against the earlier mean of mq-deadline"), "{}", step.why);
+            }
             again.extend(opening.needs_another_instance().then_some(all.len()));
             ran = step.scheduler.unwrap_or(ran);
         }
