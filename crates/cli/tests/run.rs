@@ -320,7 +320,10 @@ fn work_of_a_given_duration_is_ranked_by_the_work_done() {
     let text = dwell(&run);
     let csv = dwell(&[&run[..], &["--csv"]].concat());
     let by_fsync = dwell(&[&run[..], &["--sort", "fsync"]].concat());
+    let by_time = dwell(&[&run[..], &["--sort", "time"]].concat());
     let _ = std::fs::remove_file(&path);
+    let message = String::from_utf8_lossy(&by_time.stderr).into_owned();
+    assert!(by_time.status.code() == Some(2) && message.contains("run for a given time"), "{message}");
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("Ranked by work per second.") && text.contains("fsync"), "{text}");
     let csv = String::from_utf8_lossy(&csv.stdout).into_owned();

@@ -18,6 +18,7 @@ use workloads::{Settings, Workload};
 
 use crate::error::Error;
 use crate::interrupt;
+use crate::runs::Run;
 use crate::spool::StepFile;
 use crate::text_file;
 
@@ -74,6 +75,13 @@ pub enum Length {
     Recorded(Span),
     /// The jobs have a runtime.
     Given(Span),
+}
+
+impl Length {
+    /// Whether a run ended at the jobs' runtime: the time bounds the work then, not the work the time.
+    pub fn bounds(self, run: &Run) -> bool {
+        matches!(self, Self::Given(span) if !run.cut && run.measured.elapsed_ns >= span.as_nanos())
+    }
 }
 
 /// How a recording is replayed.

@@ -178,7 +178,7 @@ table! {
         "seed" Whole of.run.seed, "draw of the random numbers; 1 is the workload as written";
         "scale" Number of.run.scale, "size of a script's data, operations and memory; null for other workloads";
         "at_most_ns" Whole of.run.at_most_ns, "virtual time after which the run stops; null for none";
-        "by_time" Flag of.by_time, "the requests arrive at given times, so the throughput is the recording's; for scripts: programs run for a given time";
+        "by_time" Flag of.by_time, "the requests arrive at given times, so the throughput is the recording's; or programs or jobs run for a given time";
         "left_out" Whole of.omitted.map(|omitted| omitted.requests), "requests of the recording that are not replayed because they are malformed or impossible; null for other workloads";
         "omissions" Text of.omitted.filter(|omitted| !omitted.lines.is_empty()).map(|omitted| omitted.lines.join("; ")), "what the recording lacks, with reasons; null if nothing";
         "failure" Text of.failure, "why there is no complete result; null if there is one";
@@ -204,7 +204,7 @@ table! {
         "fsync_p50_ns" Whole of.latency(|m| m.fsyncs, |l| l.p50_ns), "median of fsync and fdatasync (scripts)";
         "fsync_p99_ns" Whole of.latency(|m| m.fsyncs, |l| l.p99_ns), "99th percentile of fsync and fdatasync (scripts)";
         "fsync_max_ns" Whole of.latency(|m| m.fsyncs, |l| l.max_ns), "greatest latency of fsync and fdatasync (scripts)";
-        "work_bytes" Whole of.result.and_then(|result| result.work_bytes), "bytes that the measured programs read and wrote (scripts)";
+        "work_bytes" Whole of.result.and_then(|result| result.work_bytes), "bytes that the measured programs read and wrote (scripts, and jobs that end at their runtime)";
         "transactions" Whole of.transactions(), "transactions of programs that count them (scripts)";
         "head_travel_bytes" Whole of.result.filter(|result| result.has_head).map(|result| result.measured.head_travel_sectors.saturating_mul(512)), "distance of head movement in address space";
         "seeks" Whole of.of(|m| m.seeks), "accesses that did not continue the previous one";

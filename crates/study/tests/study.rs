@@ -262,6 +262,23 @@ fn a_larger_study_executes_only_the_new_runs() {
     assert!(best.mean_regret <= summary.schedulers.last().unwrap().mean_regret);
 }
 
+/// Every scheduler takes the same time for jobs that end at their runtime.
+#[test]
+fn jobs_with_a_runtime_are_compared_by_their_work() {
+    let folder = Folder::new();
+    let job = |n: u32| format!("[{n}]\nrw=read\nsize=1g\noffset={n}00g\nruntime=1\ntime_based=1\n");
+    fs::write(folder.0.join("timed.fio"), (0..2).map(job).collect::<String>()).unwrap();
+    let text = "workloads = [\"timed.fio\"]\nschedulers = [\"noop\", \"stream(deadline)\"]\n";
+    let runs = study(&folder, text).unwrap();
+    let out = folder.0.join("timed");
+    execute(&runs, &out, 1);
+    let summary = Summary::of(&runs, &Store::open(&out).unwrap()).unwrap();
+    let worse = &summary.schedulers[1];
+    assert_eq!(worse.name, "noop");
+    let by_rate = 1.0 / worse.throughput - 1.0;
+    assert!(by_rate > 0.5 && (worse.mean_regret - by_rate).abs() < 1e-3, "{worse:?}");
+}
+
 #[test]
 fn every_key_is_checked_with_its_line() {
     let folder = Folder::new();

@@ -256,6 +256,16 @@ fn value(run: &Run, key: SortKey, by_time: bool) -> Option<f64> {
     key.of(run).filter(|value| run.failure.is_none() && value.is_finite() && !(by_time && run.cut))
 }
 
+/// Rejects time as the key of work that takes the same time under every scheduler, for the reason `why`.
+pub(crate) fn can_rank(option: &str, key: Option<SortKey>, why: &str) -> Result<(), Error> {
+    match key {
+        Some(SortKey::Time) => {
+            Err(Error::Usage(format!("{option} time: {why}; use another key, or omit the option")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Rejects a key that was asked for with `--sort` and that no complete run has.
 pub(crate) fn has_key(runs: &[Run], key: Option<SortKey>) -> Result<(), Error> {
     let done = || runs.iter().filter(|run| run.failure.is_none());

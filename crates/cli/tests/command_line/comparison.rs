@@ -166,6 +166,14 @@ fn schedulers_that_did_other_work_have_no_limit() {
         let of_limit = prints(&[&arguments[..], &["--csv"]].concat());
         assert!(!of_limit.contains("physical limit"), "{of_limit}");
     }
+    let timed = ["compare", &*job, "-s", "deadline", "-q"];
+    for option in ["--sort", "--optimise"] {
+        fails(&[&timed[..], &[option, "time"]].concat(), 2, &[option, "the jobs end at their runtime"]);
+    }
+    // Discards move no data: the default was the time.
+    let discards = directory.file("discards.fio", "[a]\nrw=trim\nsize=1g\nruntime=1\ntime_based=1\n");
+    let table = prints(&["compare", &discards, "-s", "noop", "--drive", "ssd-sata", "-q"]);
+    assert!(table.contains("Ranked by mean latency."), "{table}");
 }
 
 /// A recording in which one process reads in order and thinks: the drive reads ahead meanwhile.
@@ -364,6 +372,9 @@ fn replays_by_time_stamps_are_ranked_by_latency() {
     assert!(means.len() == 2 && means[0] <= means[1], "{csv}");
     let by_rate = prints(&[&compare[..], &["--sort", "MB/s"]].concat());
     assert!(by_rate.contains("Ranked by throughput."), "{by_rate}");
+    for option in ["--sort", "--optimise"] {
+        fails(&[&compare[..], &[option, "time"]].concat(), 2, &[option, "requests arrive at given times"]);
+    }
 }
 
 #[test]

@@ -19,8 +19,11 @@ use super::profile;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg::{Host, specs, ticks};
-use crate::report::{Comparison, Ranking, SortKey, describe, ended, has_key, members, processes};
-use evaluation::input::{self as workload, Length, Replaying};
+use crate::report::{Comparison, Ranking, SortKey, can_rank, describe, ended, has_key, members, processes};
+use evaluation::input::{self as workload, Replaying};
+
+/// Why jobs that ended at their runtime have no rank by time.
+const RUNTIME: &str = "the jobs end at their runtime, whatever the scheduler does";
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     let profile = arguments.profile.as_ref().and_then(|path| path.to_str());
@@ -43,6 +46,11 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     // Last, because a recording may take minutes to read.
     let how = Replaying { open: arguments.open.then_some("--open"), reads_only: false, seed: 0 };
     let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
+    if workload.by_time {
+        let why = "the requests arrive at given times, so that a faster scheduler ends no earlier";
+        can_rank("--sort", arguments.output.sort, why)?;
+        can_rank("--optimise", arguments.optimise, why)?;
+    }
     let plan = |specs| Plan {
         workload: &*workload.workload,
         device: &device,
@@ -55,7 +63,12 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     };
     let (specs, notes) = match arguments.optimise {
         Some(key) => {
-            let goal = settings::Goal { key, trials: arguments.trials, by_time: workload.by_time };
+            let goal = settings::Goal {
+                key,
+                trials: arguments.trials,
+                by_time: workload.by_time,
+                length: workload.length,
+            };
             settings::optimised(&plan(&[]), &specs, &sweeps, goal, &arguments.output)?
         }
         None => (specs, replaced),
@@ -79,19 +92,16 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         // The limit of all requests that arrived, of which a stopped run completed an unknown part.
         runs.iter_mut().filter(|run| run.cut).for_each(|run| (run.limit, run.fairness) = (None, None));
     }
-    let is_timed = is_timed(&runs, workload.length);
+    let is_timed = runs.iter().any(|run| workload.length.is_some_and(|length| length.bounds(run)));
     if is_timed {
         runs.iter_mut().for_each(|run| run.limit = None);
+    }
+    if is_timed {
+        can_rank("--sort", arguments.output.sort, RUNTIME)?;
     }
     has_key(&runs, arguments.output.sort)?;
     print(arguments, &comparison, &runs, (workload.by_time, is_timed))?;
     ended(&arguments.workload, &runs)
-}
-
-/// Whether a job ended at its runtime: the time bounds the work then, not the work the time.
-fn is_timed(runs: &[Run], length: Option<Length>) -> bool {
-    let Some(Length::Given(span)) = length else { return false };
-    runs.iter().any(|run| !run.cut && run.measured.elapsed_ns >= span.as_nanos())
 }
 
 fn device(arguments: &CompareArguments) -> Result<Device, Error> {
@@ -149,6 +159,7 @@ fn print(
     let default = match by_time {
         true => SortKey::Mean,
         false if moves_data => SortKey::Rate,
+        false if is_timed => SortKey::Mean,
         false => SortKey::Time,
     };
     let key = output.sort.or(arguments.optimise).unwrap_or(default);
@@ -176,6 +187,7 @@ fn print(
 
 #[cfg(test)]
 mod tests {
+    use evaluation::input::Length;
     use schedulers::Spec;
 
     use super::*;
@@ -206,9 +218,9 @@ mod tests {
         assert!(in_the_drive <= 2, "each process waits for its request");
         runs[0].cut = false;
         let elapsed_ns = runs[0].measured.elapsed_ns;
-        let given = |ns| Some(Length::Given(Span::from_nanos(ns)));
-        assert!(is_timed(&runs, given(elapsed_ns)));
-        assert!(!is_timed(&runs, given(elapsed_ns + 1)), "the work has ended before");
-        assert!(!is_timed(&runs, Some(Length::Recorded(Span::from_nanos(elapsed_ns)))));
+        let given = |ns| Length::Given(Span::from_nanos(ns));
+        assert!(given(elapsed_ns).bounds(&runs[0]));
+        assert!(!given(elapsed_ns + 1).bounds(&runs[0]), "the work has ended before");
+        assert!(!Length::Recorded(Span::from_nanos(elapsed_ns)).bounds(&runs[0]));
     }
 }

@@ -2,6 +2,7 @@
 
 use elevator::Random;
 use elevator::text::counted;
+use evaluation::input::Length;
 use evaluation::interrupt;
 use evaluation::parallel::on_threads;
 use evaluation::runs::{Plan, Run, one};
@@ -11,7 +12,7 @@ use schedulers::Spec;
 
 use crate::error::Error;
 use crate::input::shared_args::Output;
-use crate::report::SortKey;
+use crate::report::{SortKey, can_rank};
 
 /// Settings that are measured between two decisions of the optimiser. Fixed, so that results do not depend on the number of cores.
 const ROUND: usize = 4;
@@ -59,6 +60,8 @@ pub(super) struct Goal {
     pub(super) trials: u32,
     /// The requests arrive at given times.
     pub(super) by_time: bool,
+    /// How long the workload lasts, if it is known.
+    pub(super) length: Option<Length>,
 }
 
 /// Each scheduler as given and, if the search found better settings, with these; a note for each scheduler without better ones.
@@ -120,13 +123,16 @@ fn search(
     plan: &Plan<'_>,
     spec: &Spec,
     space: Space,
-    Goal { key, trials, by_time }: Goal,
+    Goal { key, trials, by_time, length }: Goal,
     done: &(dyn Fn() + Sync),
 ) -> Result<Option<Spec>, Error> {
     // A stopped replay by time stamps has the results of another part of the recording.
     let loss_of = |run: &Run| if by_time && run.cut { f64::INFINITY } else { key.loss(run) };
     let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| loss_of(&run));
     let given = one(plan, spec, &mut |_| None);
+    if given.as_ref().is_ok_and(|run| length.is_some_and(|length| length.bounds(run))) {
+        can_rank("--optimise", Some(key), super::RUNTIME)?;
+    }
     let is_cut = given.as_ref().is_ok_and(|run| run.cut);
     let mut best = (given.map_or(f64::INFINITY, |run| loss_of(&run)), None);
     if !best.0.is_finite() && !interrupt::requested() {
@@ -220,7 +226,7 @@ mod tests {
         let all = swept(std::slice::from_ref(&spec), &sweeps).unwrap();
         let least = all.iter().chain([&spec]).map(loss).fold(f64::INFINITY, f64::min);
         let space = space(&spec, &sweeps).unwrap().unwrap();
-        let goal = Goal { key: SortKey::Rate, trials: 12, by_time: false };
+        let goal = Goal { key: SortKey::Rate, trials: 12, by_time: false, length: None };
         let found = search(&plan, &spec, space.clone(), goal, &|| ()).unwrap();
         assert_eq!(loss(found.as_ref().unwrap_or(&spec)), least);
         let of_a_replay = search(&plan, &spec, space.clone(), Goal { by_time: true, ..goal }, &|| ());

@@ -21,7 +21,9 @@ use self::args::RunArguments;
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs, ticks};
 use crate::interrupt;
-use crate::report::{Comparison, Ranking, SortKey, describe, ended, has_key, machine_processes, members};
+use crate::report::{
+    Comparison, Ranking, SortKey, can_rank, describe, ended, has_key, machine_processes, members,
+};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.show {
@@ -35,6 +37,10 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let opened = open_script(&arguments.script, arguments.scale);
     let (scenario, notes) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
     let setup = RunSetup::open(scenario, chosen(arguments))?;
+    if setup.scenario.lasts_fixed_time() {
+        let why = "programs run for a given time, whatever the scheduler does";
+        can_rank("--sort", arguments.output.sort, why)?;
+    }
     let specs = schedulers(arguments, &setup, catalogue)?;
     let comparison = comparison(&setup, &specs, notes);
     arguments.output.say(&comparison);
