@@ -66,7 +66,11 @@ impl Layer {
     /// Whether no queue below it orders requests: it has an active scheduler, or is request-based device mapper (multipath), which bypasses the
     /// queues of its paths; of device mapper, only that offers a choice.
     fn decides(&self) -> bool {
-        self.schedules() || (self.kind == DeviceType::Mapped && self.offers_a_choice())
+        self.schedules() || self.bypasses()
+    }
+
+    fn bypasses(&self) -> bool {
+        self.kind == DeviceType::Mapped && self.offers_a_choice()
     }
 
     /// Whether it has the same type and choice of schedulers. Older kernels (seen on 6.1) list `none` first or last, depending on the active one.
@@ -128,13 +132,13 @@ pub fn together<'a>(each: impl IntoIterator<Item = (&'a str, String)>) -> String
     }
 }
 
-/// How far down from a loop device the queue to change may lie.
+/// How far below the named device the queue to observe or change may lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// Not below a loop device: the disk that holds its file serves other programs too, perhaps the whole system.
+    /// Not below a loop device, which has a queue of its own: the disk that holds its file serves other programs too, perhaps the whole system.
     #[default]
     AboveLoops,
-    /// As far as [`Stack::scheduling`] goes.
+    /// As far as [`Stack::scheduling`] goes, also below loop devices.
     Followed,
     /// The named device's own queue.
     Here,
@@ -260,39 +264,70 @@ impl Stack {
         Err(Error::device(top.node(), format!("uses several different devices; name one of {names}")))
     }
 
-    /// The queue to change, which [`scheduling`](Self::scheduling) may find below a loop device.
+    /// The queues that order the device's requests, no farther down than `reach` permits.
     ///
     /// # Errors
-    /// As [`scheduling`](Self::scheduling), or the queue lies farther down than `reach` permits.
+    /// As [`scheduling`](Self::scheduling).
     pub fn scheduling_within(&self, reach: Reach) -> Result<Scheduling, Error> {
-        if reach == Reach::Here {
-            return Ok(Scheduling::by(self.itself()));
-        }
-        let scheduling = self.scheduling()?;
-        match self.loop_above(&scheduling.queues).filter(|_| reach == Reach::AboveLoops) {
-            None => Ok(scheduling),
-            Some(by) => {
-                let (by, names) = (&by.name, scheduling.names());
-                let problem = format!(
-                    "the queue that orders its requests belongs to {names}, below the loop device {by}, and serves other programs too; \
-                     --here uses the queue of {}, --follow the one of {names}",
-                    self.itself().name
-                );
-                Err(Error::device(self.layers[0].node(), problem))
-            }
+        match reach {
+            Reach::Here => Ok(Scheduling::by(self.itself())),
+            Reach::Followed => self.scheduling(),
+            Reach::AboveLoops => self.above_loops().scheduling(),
         }
     }
 
-    /// The first loop device that lies above one of these queues.
-    fn loop_above(&self, queues: &[Layer]) -> Option<&Layer> {
-        let below = |n: usize| {
-            let rest = &self.layers[n + 1..];
-            let here = queues.iter().any(|queue| rest.contains(queue));
-            here || self.branches.iter().any(|way| queues.iter().any(|queue| way.contains(queue.number)))
-        };
-        let mut own = self.layers.iter().enumerate();
-        let own = own.find(|(n, layer)| layer.kind == DeviceType::Loop && below(*n)).map(|(_, layer)| layer);
-        own.or_else(|| self.branches.iter().find_map(|way| way.loop_above(queues)))
+    /// The stack down to the first loop device of each branch.
+    fn above_loops(&self) -> Self {
+        match self.layers.iter().position(|layer| layer.kind == DeviceType::Loop) {
+            Some(at) => Self { layers: self.layers[..=at].to_vec(), branches: Vec::new() },
+            None => Self {
+                layers: self.layers.clone(),
+                branches: self.branches.iter().map(Self::above_loops).collect(),
+            },
+        }
+    }
+
+    /// Each queue that requests pass, from top to bottom: loop devices, and devices that offer a choice of schedulers. Multipath bypasses the queues
+    /// of its paths.
+    pub fn links(&self) -> Vec<&Layer> {
+        let mut links: Vec<&Layer> = Vec::new();
+        for layer in &self.layers {
+            if layer.offers_a_choice() || layer.kind == DeviceType::Loop {
+                links.push(layer);
+            }
+            if layer.bypasses() {
+                return links;
+            }
+        }
+        for layer in self.branches.iter().flat_map(Self::links) {
+            if links.iter().all(|known| known.number != layer.number) {
+                links.push(layer);
+            }
+        }
+        links
+    }
+
+    /// Pairs of queues that both order the same requests, the upper one first.
+    pub fn scheduled_twice(&self) -> Vec<(&Layer, &Layer)> {
+        self.scheduled_below(None)
+    }
+
+    fn scheduled_below<'a>(&'a self, mut above: Option<&'a Layer>) -> Vec<(&'a Layer, &'a Layer)> {
+        let mut pairs = Vec::new();
+        for layer in &self.layers {
+            if layer.schedules() {
+                pairs.extend(above.replace(layer).map(|above| (above, layer)));
+            }
+            if layer.bypasses() {
+                return pairs;
+            }
+        }
+        for pair in self.branches.iter().flat_map(|branch| branch.scheduled_below(above)) {
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        pairs
     }
 
     /// The layers that order requests, or could: the first that does, otherwise the lowest that offers a choice; each once.
@@ -524,25 +559,40 @@ mod tests {
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "crypt")], &loops[..1]);
         tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &loops);
         let within = |number, reach| tree.stack(number).scheduling_within(reach).map(|found| found.names());
-        for (number, name, by) in [
-            ((7, 0), "loop0", "loop0"),
-            ((7, 3), "loop3", "loop3"),
-            ((253, 0), "dm-0", "loop0"),
-            ((9, 0), "md0", "loop0"),
-        ] {
-            let refused = within(number, Reach::AboveLoops).unwrap_err().to_string();
-            let begin = format!(
-                "/dev/{name}: the queue that orders its requests belongs to sda, below the loop device {by}, "
-            );
-            assert!(refused.starts_with(&begin), "{refused}");
-            assert!(refused.contains("--here") && refused.contains("--follow"), "{refused}");
+        for (number, queues) in
+            [((7, 0), "loop0"), ((7, 3), "loop3"), ((253, 0), "loop0"), ((9, 0), "loop0, loop3")]
+        {
+            assert_eq!(within(number, Reach::AboveLoops).unwrap(), queues);
             assert_eq!(within(number, Reach::Followed).unwrap(), "sda");
-            assert_eq!(within(number, Reach::Here).unwrap(), name);
         }
+        assert_eq!([(253, 0), (9, 0)].map(|it| within(it, Reach::Here).unwrap()), ["dm-0", "md0"]);
         // Its own queue schedules, or nothing below does.
         for (number, name) in [((7, 1), "loop1"), ((7, 2), "loop2"), ((8, 1), "sda")] {
             assert_eq!(within(number, Reach::default()).unwrap(), name);
         }
+    }
+
+    #[test]
+    fn every_queue_that_requests_pass_is_a_link() {
+        let tree = loop_devices("links");
+        tree.device("ata2/block/sdb", (8, 16), &[BFQ], &[]);
+        let below = ["virtual/block/loop1", "ata2/block/sdb"];
+        tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &below);
+        tree.device("virtual/block/dm-0", (253, 0), &[BFQ, ("dm/name", "mpatha")], &below[1..]);
+        let links = |number| {
+            let stack = tree.stack(number);
+            let names = |layers: Vec<&Layer>| {
+                layers.iter().map(|layer| layer.name.clone()).collect::<Vec<_>>().join(", ")
+            };
+            let twice = stack.scheduled_twice().into_iter().map(|(above, below)| names(vec![above, below]));
+            (names(stack.links()), twice.collect::<Vec<_>>())
+        };
+        assert_eq!(links((7, 0)), ("loop0, sda".to_owned(), vec![]));
+        assert_eq!(links((9, 0)), ("loop1, sda, sdb".to_owned(), vec![]));
+        assert_eq!(links((253, 0)), ("dm-0".to_owned(), vec![]), "multipath bypasses sdb");
+        fs::write(tree.0.join("devices/ata1/block/sda").join(BFQ.0), BFQ.1).unwrap();
+        assert_eq!(links((9, 0)).1, ["loop1, sda"]);
+        assert_eq!(links((7, 0)).1, [""; 0], "loop0 passes requests on");
     }
 
     #[test]

@@ -37,13 +37,13 @@ pub(crate) fn node_meant(path: &Path) -> String {
     if is_sysfs_name { format!("; did you mean '{}'?", node.display()) } else { String::new() }
 }
 
-/// Options of commands that change a queue or recommend a change.
+/// Which queue a command uses. Without an option: down partitions, device mapper and RAID, but not below a loop device.
 #[derive(Args, Clone, Copy, Default, Debug)]
 pub(crate) struct Reached {
-    /// Use this device's own queue, not that of the device below it that schedules
+    /// Use this device itself, not the device below it that schedules; a loop device is used itself in any case
     #[arg(long, conflicts_with = "follow")]
     here: bool,
-    /// Follow a loop device down to the disk that holds its file, and choose the scheduler of that disk
+    /// Follow a loop device down to the disk that holds its file, and use that disk
     #[arg(long)]
     follow: bool,
 }
@@ -75,6 +75,12 @@ pub(crate) fn scheduling_of(device: &Path, reach: Reach) -> Result<Scheduling, E
         say!("{}; observing {}", stack.describe(), scheduling.above.name);
     }
     Ok(scheduling)
+}
+
+/// As [`scheduling_of`], to observe it only: a device without a choice of schedulers, or above unlike ones, is observed itself.
+pub(crate) fn observed(device: &Path, reach: Reach) -> Result<Scheduling, Error> {
+    let found = scheduling_of(device, reach);
+    if reach == Reach::AboveLoops { found.or_else(|_| scheduling_of(device, Reach::Here)) } else { found }
 }
 
 /// Restores what killed tuners left on these queues; prints and returns a line each, also for other devices with such settings.

@@ -11,13 +11,13 @@ use elevator::text::counted;
 use elevator::{Span, Time};
 use traces::write::Written;
 
-use crate::device_capture;
+use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{Output, can_be_compressed, is_free, sink_in_place};
-use capture::topology::{Layer, Reach, Stack};
+use capture::topology::{Layer, Stack};
 use tuner_live::QueueSettings;
 
 /// Options of `dwell record`.
@@ -26,7 +26,7 @@ use tuner_live::QueueSettings;
   dwell record /dev/sda -o io.trace.zst --for 60s
   dwell compare io.trace.zst")]
 pub(crate) struct RecordArguments {
-    /// The device. Partitions, loop devices, dm and md are followed down to the device that schedules; an array whose members all schedule is recorded itself
+    /// The device. Partitions, dm and md are followed down to the device that schedules; a loop device, and an array whose members all schedule, is recorded itself
     pub(crate) device: PathBuf,
     /// The file to write ('-' for standard output); .gz and .zst are compressed
     #[arg(long, short, value_name = "FILE")]
@@ -37,9 +37,8 @@ pub(crate) struct RecordArguments {
     /// Duration; without it, record until Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,
-    /// Record this device itself, not the device below it that schedules
-    #[arg(long)]
-    pub(crate) here: bool,
+    #[command(flatten)]
+    pub(crate) reached: Reached,
     /// Do not observe who causes what kernel threads write (a BPF program on each page that becomes dirty)
     #[arg(long)]
     pub(crate) no_causes: bool,
@@ -122,9 +121,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
     is_free(&arguments.output, arguments.overwrite)?;
-    // Recording changes no setting, so that it may follow a loop device to its disk.
-    let reach = if arguments.here { Reach::Here } else { Reach::Followed };
-    let scheduling = device_capture::scheduling_of(&arguments.device, reach)?;
+    let reach = arguments.reached.reach();
+    let scheduling = device_capture::observed(&arguments.device, reach)?;
     let layer = &scheduling.above;
     let backend = arguments.backend.map(Into::into);
     let ring_bytes = 16 << 20;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tuner_live::{Counters, Traffic};
 
 use super::{SAMPLE, draw_texts};
-use crate::device_capture::scheduling_of;
+use crate::device_capture::observed;
 use crate::error::Error;
 use crate::identities::Cgroups;
 use crate::interrupt;
@@ -233,8 +233,7 @@ pub(super) fn run(
 
 impl Watched {
     fn new(device: &Path) -> Result<Self, Error> {
-        let scheduling =
-            scheduling_of(device, Reach::AboveLoops).or_else(|_| scheduling_of(device, Reach::Here))?;
+        let scheduling = observed(device, Reach::default())?;
         let layer = &scheduling.above;
         let options = Options { completions: true, ring_bytes: 16 << 20, ..Options::default() };
         let capture = Capture::open(&layer.node(), &options)?;
