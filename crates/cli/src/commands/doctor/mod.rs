@@ -137,7 +137,8 @@ fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>) -> Examined {
     let devices = Device::with_each_queue(roots, stack);
     let mut findings: Vec<Finding> = Vec::new();
     for device in &devices {
-        let of_group = cgroup.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
+        let of_group = cgroup.filter(|_| device.orders());
+        let of_group = of_group.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
         for finding in
             of_group.into_iter().chain(of_device(roots, device)).chain(udev::findings(roots, device))
         {

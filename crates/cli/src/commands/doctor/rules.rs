@@ -49,6 +49,7 @@ pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
         accounting,
         old_cgroups,
         unlike_members,
+        scheduled_twice,
         killed_tuner,
         running_tuner,
     ];
@@ -64,6 +65,7 @@ pub(super) fn of_cgroup(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Vec<
 fn ionice(_: &Roots, device: &Device) -> Option<Finding> {
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
     match scheduler {
+        _ if !device.orders() => None,
         _ if !honours_priorities(scheduler) => Some(finding(
             Level::Warning,
             "ionice",
@@ -110,6 +112,7 @@ fn wbt(_: &Roots, device: &Device) -> Option<Finding> {
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
     let value: i64 = device.setting("wbt_lat_usec")?.parse().ok()?;
     match (scheduler, value) {
+        _ if !device.orders() => None,
         ("bfq", 1..) => Some(finding(
             Level::Warning,
             "writeback",
@@ -162,6 +165,22 @@ fn unlike_members(_: &Roots, device: &Device) -> Option<Finding> {
             "set the same scheduler for all members; 'dwell tune' does",
         )
     })
+}
+
+fn scheduled_twice(_: &Roots, device: &Device) -> Option<Finding> {
+    let pairs = device.stack.scheduled_twice();
+    let (above, below) = pairs.into_iter().find(|(_, below)| below.number == device.leaf.number)?;
+    let (upper, lower) = (&above.name, &below.name);
+    Some(finding(
+        Level::Warning,
+        "scheduler",
+        format!(
+            "{upper} has {} and {lower} below it has {}: both order the same requests",
+            above.scheduler.as_deref().unwrap_or("none"),
+            device.scheduler()
+        ),
+        format!("echo none > /sys/block/{upper}/queue/scheduler, unless programs compete for {upper}"),
+    ))
 }
 
 fn killed_tuner(roots: &Roots, device: &Device) -> Option<Finding> {

@@ -104,10 +104,11 @@ impl Device {
         Self::over(roots, stack, leaf)
     }
 
-    /// A device with each of the queues that order its requests: several for an array.
+    /// A device with each of the queues that its requests pass, from top to bottom.
     pub(super) fn with_each_queue(roots: &Roots, stack: &Stack) -> Vec<Self> {
-        let queues = stack.scheduling().map_or_else(|_| vec![stack.itself().clone()], |found| found.queues);
-        queues.into_iter().map(|leaf| Self::over(roots, stack.clone(), leaf)).collect()
+        let links = stack.links();
+        let links = if links.is_empty() { vec![stack.itself()] } else { links };
+        links.into_iter().cloned().map(|leaf| Self::over(roots, stack.clone(), leaf)).collect()
     }
 
     fn over(roots: &Roots, stack: Stack, leaf: Layer) -> Self {
@@ -122,6 +123,12 @@ impl Device {
 
     pub(super) fn scheduler(&self) -> &str {
         self.leaf.scheduler.as_deref().unwrap_or("none")
+    }
+
+    /// Whether the queue is one of those that order the device's requests, or could; the other ones pass them on.
+    pub(super) fn orders(&self) -> bool {
+        let queues = self.stack.scheduling().map_or_else(|_| Vec::new(), |found| found.queues);
+        queues.is_empty() || queues.contains(&self.leaf) || self.leaf.schedules()
     }
 
     /// Whether the leaf is a virtual machine's disk, whose host schedules its requests.

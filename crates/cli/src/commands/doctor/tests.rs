@@ -387,3 +387,35 @@ fn a_bundle_has_the_files_that_were_read() {
     assert_eq!(bundle["files"][file], "75000");
     assert_eq!(bundle["examined"][0]["findings"][0]["link"], "ionice");
 }
+
+/// Regression: only the disk below was examined.
+#[test]
+fn every_queue_of_the_chain_is_examined() {
+    let system = System::new("chain");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline] bfq");
+    system.disk("virtual/block", "loop7", "7:7", NONE);
+    system.write("sys/devices/virtual/block/loop7/loop/backing_file", "/srv/disk.img");
+    system.write("etc/udev/rules.d/60-io.rules", "KERNEL==\"loop7\", ATTR{queue/scheduler}=\"bfq\"");
+    let examine = || {
+        let found = examine(&Roots::at(&system.0), Some("/dev/loop7"), &|_| Some((8, 0)));
+        found.map_err(|error| error.to_string()).unwrap().remove(0)
+    };
+    let one = examine();
+    assert_eq!(one.path, "loop7 (none) > sda (mq-deadline)");
+    let names: Vec<&str> =
+        one.settings.lines().map(|line| line.split(':').next().unwrap_or_default()).collect();
+    assert_eq!(names, ["loop7", "sda"]);
+    let rule = "/etc/udev/rules.d/60-io.rules:1 sets bfq for loop7, which has none";
+    assert!(one.findings[0].what.starts_with(rule), "{:?}", one.findings);
+    let whats = |one: &Examined| {
+        one.findings.iter().map(|finding| finding.what.clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(
+        !whats(&one).contains("both order") && !whats(&one).contains("ignores ionice"),
+        "{}",
+        whats(&one)
+    );
+    system.write("sys/devices/virtual/block/loop7/queue/scheduler", BFQ);
+    let both = "loop7 has bfq and sda below it has mq-deadline: both order the same requests";
+    assert!(whats(&examine()).contains(both), "{}", whats(&examine()));
+}
