@@ -1,6 +1,6 @@
 //! Any block device: the processes that use it and that caused its writes, latencies, depth, seeks and flushes, from the block layer's tracepoints.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,8 +22,28 @@ use crate::report::{Style, Table, Tone};
 
 /// Latencies are of this many past intervals.
 const INTERVALS: usize = 10;
-/// Rows of each table.
+/// Rows of each table, without --wide.
 const ROWS: usize = 12;
+/// Of these, rows that are kept for the greatest of each further measure.
+const KEPT: usize = 3;
+
+/// The rows of a table: of more than [`ROWS`], the first ones and the [`KEPT`] greatest by each measure, in their order; and the others.
+fn divided<'a, T>(all: &[&'a T], limited: bool, measures: &[fn(&T) -> f64]) -> (Vec<&'a T>, Vec<&'a T>) {
+    if !limited || all.len() <= ROWS {
+        return (all.to_vec(), Vec::new());
+    }
+    let mut shown: BTreeSet<usize> = BTreeSet::new();
+    for measure in measures {
+        let mut order: Vec<usize> = (0..all.len()).filter(|&n| measure(all[n]) > 0.0).collect();
+        order.sort_by(|&a, &b| measure(all[b]).total_cmp(&measure(all[a])));
+        shown.extend(order.into_iter().take(KEPT));
+    }
+    let first = (0..all.len()).filter(|n| !shown.contains(n)).take(ROWS.saturating_sub(shown.len()));
+    shown.extend(first.collect::<Vec<_>>());
+    let (shown, others): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| shown.contains(n));
+    let rows = |of: Vec<(usize, &&'a T)>| of.into_iter().map(|(_, row)| *row).collect();
+    (rows(shown), rows(others))
+}
 
 /// What happened in an interval, or in several.
 #[derive(Serialize, Clone, Default)]
@@ -63,7 +83,44 @@ struct Cause {
     journal_bytes_per_second: f64,
 }
 
+impl Submitter {
+    fn requests(&self) -> f64 {
+        self.reads_per_second + self.writes_per_second + self.flushes_per_second
+    }
+
+    /// Several as one row, with the mean latency of all their requests.
+    fn sum(of: &[&Self]) -> Self {
+        let total = |rate: fn(&Self) -> f64| of.iter().map(|of| rate(of)).sum::<f64>();
+        let requests = total(Self::requests);
+        let waited = total(|of| of.mean_ns as f64 * of.requests());
+        Self {
+            name: format!("and {} others", of.len()),
+            id: None,
+            cgroup: String::new(),
+            reads_per_second: total(|of| of.reads_per_second),
+            read_bytes_per_second: total(|of| of.read_bytes_per_second),
+            writes_per_second: total(|of| of.writes_per_second),
+            written_bytes_per_second: total(|of| of.written_bytes_per_second),
+            flushes_per_second: total(|of| of.flushes_per_second),
+            mean_ns: if requests > 0.0 { (waited / requests) as u64 } else { 0 },
+        }
+    }
+}
+
 impl Cause {
+    fn sum(of: &[&Self]) -> Self {
+        let total = |rate: fn(&Self) -> f64| of.iter().map(|of| rate(of)).sum();
+        Self {
+            name: format!("and {} others", of.len()),
+            id: None,
+            cgroup: String::new(),
+            dirtied_bytes_per_second: total(|of| of.dirtied_bytes_per_second),
+            data_bytes_per_second: total(|of| of.data_bytes_per_second),
+            metadata_bytes_per_second: total(|of| of.metadata_bytes_per_second),
+            journal_bytes_per_second: total(|of| of.journal_bytes_per_second),
+        }
+    }
+
     fn written(&self) -> f64 {
         self.data_bytes_per_second + self.metadata_bytes_per_second + self.journal_bytes_per_second
     }
@@ -496,12 +553,20 @@ fn text(snapshot: &Snapshot, width: Option<usize>) -> String {
         "mean",
         "cgroup",
     ]);
-    for of in snapshot.submitters.iter().take(ROWS) {
+    let all: Vec<&Submitter> = snapshot.submitters.iter().collect();
+    let (shown, others) =
+        divided(&all, width.is_some(), &[|of| of.flushes_per_second, |of| of.mean_ns as f64]);
+    let others = (!others.is_empty()).then(|| Submitter::sum(&others));
+    for (of, id) in shown
+        .into_iter()
+        .map(|of| (of, id(of.id.map(u64::from))))
+        .chain(others.iter().map(|of| (of, String::new())))
+    {
         submitters.row(
             Tone::Plain,
             vec![
                 of.name.clone(),
-                id(of.id.map(u64::from)),
+                id,
                 number(of.reads_per_second),
                 bytes(of.read_bytes_per_second as u64),
                 number(of.writes_per_second),
@@ -520,12 +585,20 @@ fn text(snapshot: &Snapshot, width: Option<usize>) -> String {
         let heads = ["caused by", "id", "dirtied", "data", "metadata", "journal", "cgroup"];
         let mut causes = Table::new(heads);
         let (known, unknown): (Vec<_>, Vec<_>) = snapshot.causes.iter().partition(|of| of.id.is_some());
-        for of in known.iter().take(ROWS) {
+        let (shown, others) = divided(
+            &known,
+            width.is_some(),
+            &[|of| of.journal_bytes_per_second, |of| of.dirtied_bytes_per_second],
+        );
+        let others = (!others.is_empty()).then(|| Cause::sum(&others));
+        for (of, id) in
+            shown.into_iter().map(|of| (of, id(of.id))).chain(others.iter().map(|of| (of, String::new())))
+        {
             causes.row(
                 Tone::Plain,
                 vec![
                     of.name.clone(),
-                    id(of.id),
+                    id,
                     rate(of.dirtied_bytes_per_second),
                     rate(of.data_bytes_per_second),
                     rate(of.metadata_bytes_per_second),
@@ -633,6 +706,55 @@ mod tests {
         let text = text(&snapshot, None);
         let header = text.lines().nth(2).unwrap_or_default();
         assert!(header.starts_with("19337 requests/s have no process"), "{text}");
+    }
+
+    /// Regression: a program with many flushes and little data was missing, without a message.
+    #[test]
+    fn rows_that_are_left_out_are_summed_and_programs_that_wait_are_kept() {
+        let reader = |n: u32| Submitter {
+            name: format!("reader-{n}"),
+            id: Some(n),
+            reads_per_second: 10.0,
+            read_bytes_per_second: 1e6,
+            mean_ns: 100_000,
+            ..Submitter::default()
+        };
+        let database = Submitter {
+            name: "database".to_owned(),
+            id: Some(900),
+            writes_per_second: 200.0,
+            written_bytes_per_second: 2000.0,
+            flushes_per_second: 200.0,
+            mean_ns: 50_000,
+            ..Submitter::default()
+        };
+        let slow = Submitter { name: "slow".to_owned(), id: Some(901), mean_ns: 9_000_000, ..reader(0) };
+        let slow = Submitter { read_bytes_per_second: 1.0, ..slow };
+        let copy = |n: u64| Cause {
+            name: format!("copy-{n}"),
+            id: Some(n),
+            data_bytes_per_second: 1e6,
+            ..Cause::default()
+        };
+        let journal =
+            Cause { name: "database".to_owned(), id: Some(900), journal_bytes_per_second: 9.0, ..copy(0) };
+        let journal = Cause { data_bytes_per_second: 1.0, ..journal };
+        let snapshot = Snapshot {
+            submitters: (0..20).map(reader).chain([database, slow]).collect(),
+            causes: (0..20).map(copy).chain([journal]).collect(),
+            ..Snapshot::default()
+        };
+        let lines = |width| {
+            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+            text(&snapshot, width).lines().map(words).collect::<Vec<_>>()
+        };
+        let (narrow, wide) = (lines(Some(100)), lines(None));
+        let rows = |of: &[String], start: &str| of.iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!((rows(&narrow, "database 900"), rows(&narrow, "slow 901")), (2, 1), "{narrow:?}");
+        assert_eq!((rows(&narrow, "reader-"), rows(&narrow, "copy-")), (10, 11), "{narrow:?}");
+        assert!(narrow.contains(&"and 10 others 100 10.0 MB 0.00 0 B 0.00 100 us".to_owned()), "{narrow:?}");
+        assert!(narrow.contains(&"and 9 others 0 B/s 9.00 MB/s 0 B/s 0 B/s".to_owned()), "{narrow:?}");
+        assert_eq!((rows(&wide, "reader-"), rows(&wide, "copy-"), rows(&wide, "and ")), (20, 20, 0));
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub(crate) struct TopArguments {
     /// Print the state of a block device once, as a JSON object, after the time of --every
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show all columns, also where they do not fit the terminal, or 80 columns ('COLUMNS' of the environment) in a file or a pipe
+    /// Show all rows and columns, also where they do not fit the terminal, or 80 columns ('COLUMNS' of the environment) in a file or a pipe. Without
+    /// it, each table of a block device has 12 rows, among them the programs with the most flushes and the longest waits, and the sums of the others
     #[arg(long)]
     pub(crate) wide: bool,
 }

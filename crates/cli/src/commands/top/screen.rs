@@ -41,7 +41,8 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
             [process.to_string(), number(rate.operations), number(rate.read), number(rate.written)]
         };
         let heads = ["process", "operations/s", "read MB/s", "written MB/s"];
-        frame.render_widget(table("processes", &heads, processes.iter().map(row)), by_process);
+        let title = format!("processes: {}", processes.len());
+        frame.render_widget(table(&title, &heads, processes.iter().map(row)), by_process);
     }
     if !accounts.is_empty() {
         let rate = |rate: f64| format!("{}/s", bytes(rate as u64));
@@ -58,7 +59,8 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
         };
         let heads = ["account", "waits in", "held calls", "dirty", "read", "data", "metadata"];
         let rows = accounts.iter().take(ITEMS).map(row);
-        frame.render_widget(table("accounts: what they caused", &heads, rows), by_account);
+        let title = format!("accounts: {}; what they caused", accounts.len());
+        frame.render_widget(table(&title, &heads, rows), by_account);
     }
     draw_items(history.state(), frame, items);
 }
