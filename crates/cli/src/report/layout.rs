@@ -90,6 +90,14 @@ impl Table {
 
     /// Removes columns from the right until the table fits. The last of `order` is removed first; columns that are not in it stay.
     pub(crate) fn fit(&mut self, width: Option<usize>, order: &[usize]) -> usize {
+        let shown = self.fitting(width, order);
+        let removed = self.heads.len() - shown.len();
+        self.keep(&shown);
+        removed
+    }
+
+    /// The columns that remain if the table is made to fit.
+    pub(crate) fn fitting(&self, width: Option<usize>, order: &[usize]) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.heads.len()).collect();
         let total = |shown: &[usize]| {
             shown.iter().map(|&index| self.column(index) + GAP).sum::<usize>().saturating_sub(GAP)
@@ -100,9 +108,7 @@ impl Table {
         {
             shown.retain(|&index| index != last);
         }
-        let removed = self.heads.len() - shown.len();
-        self.keep(&shown);
-        removed
+        shown
     }
 
     /// Shortens the paths of the last column at their beginnings until the table fits. Where little of them would remain, columns of `order` are

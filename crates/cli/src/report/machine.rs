@@ -39,18 +39,25 @@ fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
     outcome.seen.iter().map(row).collect()
 }
 
-/// Each process's results under one scheduler, as a table.
-pub(crate) fn processes(run: &Run, style: Style) -> String {
-    let Some(outcome) = &run.outcome else { return String::new() };
-    let mut table = Table::new(HEADS);
-    rows(outcome).into_iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
-    if let Style::Text { width, .. } = style {
-        table.fit(width, &[2, 3, 4, 6, 8, 7, 5, 1]);
-    }
+/// Each process's results, one table for each run with an outcome. All tables have the same columns.
+pub(crate) fn processes(runs: &[&Run], style: Style) -> Vec<String> {
     let width = if let Style::Text { width, .. } = style { width } else { None };
-    let transactions = transactions(outcome).map(|line| format!("\n{}", fitted(&line, width)));
-    let transactions: String = transactions.collect();
-    titled(&run.scheduler, &format!("{}{transactions}", table.print(style)), style)
+    let of = |run: &&Run| {
+        let mut table = Table::new(HEADS);
+        rows(run.outcome.as_ref()?).into_iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
+        Some(table)
+    };
+    let mut tables: Vec<Option<Table>> = runs.iter().map(of).collect();
+    let fitting = |table: &Table| table.fitting(width, &[2, 3, 4, 6, 8, 7, 5, 1]);
+    let fewest = tables.iter().flatten().map(fitting).min_by_key(Vec::len).unwrap_or_default();
+    tables.iter_mut().flatten().for_each(|table| table.keep(&fewest));
+    let text = |(run, table): (&&Run, Option<Table>)| {
+        let Some((table, outcome)) = table.zip(run.outcome.as_ref()) else { return String::new() };
+        let transactions = transactions(outcome).map(|line| format!("\n{}", fitted(&line, width)));
+        let transactions: String = transactions.collect();
+        titled(&run.scheduler, &format!("{}{transactions}", table.print(style)), style)
+    };
+    runs.iter().zip(tables).map(text).collect()
 }
 
 /// Transaction latency, one line for each process with transactions.
@@ -118,4 +125,39 @@ fn kernel(outcome: &Outcome) -> Chart {
         chart.add(name, colour(n), Mark::Line, points);
     }
     chart
+}
+
+#[cfg(test)]
+mod tests {
+    use workloads::programs::diary::Seen;
+
+    use super::super::why::tests::run;
+    use super::*;
+
+    /// Regression: a column was missing only under the scheduler with the longest figures.
+    #[test]
+    fn tables_of_all_schedulers_have_the_same_columns() {
+        let with = |name: &str, ns: u64| {
+            let seen =
+                Seen { from_ns: ns, to_ns: 2 * ns, ended: 1, reads: ns, read_bytes: ns, ..Seen::default() };
+            let outcome = Outcome { seen: [("reader".to_owned(), seen)].into(), ..Outcome::default() };
+            Run { outcome: Some(outcome), ..run(name, ns, 1) }
+        };
+        let runs = [with("noop", 7), with("bfq", 123_456_789_012)];
+        let heads = |run: &Run, text: &str| {
+            let line = text.lines().find(|line| line.contains("process")).unwrap_or_default();
+            (run.scheduler.clone(), line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let both: Vec<&Run> = runs.iter().collect();
+        let style = |width| Style::Text { width: Some(width), colour: false };
+        let heads = |width| {
+            let texts = processes(&both, style(width));
+            runs.iter().zip(&texts).map(|(run, text)| heads(run, text).1).collect::<Vec<_>>()
+        };
+        assert!(heads(200)[0].contains(&"from".to_owned()));
+        for width in 40..90 {
+            let found = heads(width);
+            assert_eq!(found[0], found[1], "{width} columns");
+        }
+    }
 }

@@ -148,8 +148,9 @@ fn print(
     } else {
         let style = output.style();
         let mut more = Vec::new();
-        for run in ranking.runs() {
-            more.push(machine_processes(run, style));
+        let ranked = ranking.runs();
+        for (run, processes) in ranked.iter().zip(machine_processes(&ranked, style)) {
+            more.push(processes);
             if arguments.members && !run.measured.members.is_empty() {
                 more.push(members(run, style));
             }
