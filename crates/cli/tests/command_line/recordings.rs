@@ -389,3 +389,45 @@ fn the_devices_of_a_recording_of_several_are_listed() {
         1
     );
 }
+
+/// Regression: an empty file remained, which prevented the next try, and a blktrace that hung was awaited for ever.
+#[test]
+fn a_recipe_whose_tool_fails_leaves_no_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new("recipe");
+    let recipe = directory.file("blktrace.sh", &prints(&["trace", "recipe", "blktrace"]));
+    let bpftrace = directory.file("bpftrace.sh", &prints(&["trace", "recipe", "bpftrace"]));
+    let output = directory.path("io.blktrace");
+    // Of the kernel's directory, so that the script does not depend on this machine's mounts.
+    let kernel = directory.path("debug");
+    fs::create_dir_all(format!("{kernel}/block")).expect("a directory");
+    let text = fs::read_to_string(&recipe).expect("the recipe");
+    directory.file("blktrace.sh", &text.replace("/sys/kernel/debug", &kernel));
+    let run = |script: &str, tool: &str, body: &str| {
+        let program = directory.file(tool, &format!("#!/bin/sh\n{body}\n"));
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the mode");
+        let path = format!("{}:{}", directory.path(""), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args([script, "/dev/null", "0", &output]).env("PATH", path);
+        let ended = shell.output().expect("a shell");
+        (ended.status.code(), words(&ended.stderr), Path::new(&output).exists())
+    };
+    let (code, error, exists) = run(&recipe, "blktrace", "echo part; exit 3");
+    assert!(code == Some(1) && !exists && error.contains("was removed"), "{error}");
+    let begun = std::time::Instant::now();
+    let (code, error, exists) = run(&recipe, "blktrace", "exec sleep 100");
+    assert!(code == Some(1) && !exists && error.contains("did not end within 5 s"), "{error}");
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+    let (code, _, exists) = run(&recipe, "blktrace", "case $* in *-k*) ;; *) echo events ;; esac");
+    assert_eq!((code, exists), (Some(0), true));
+    fs::remove_file(&output).expect("the output");
+    fs::remove_dir_all(&kernel).expect("the directory");
+    let (code, error, exists) = run(&recipe, "blktrace", "echo events");
+    assert!(code == Some(4) && !exists && error.contains("mount -t debugfs"), "{error}");
+    fs::create_dir_all(directory.path("null")).expect("a directory");
+    directory.file("null/dev", "1:3");
+    let text = fs::read_to_string(&bpftrace).expect("the recipe");
+    directory.file("bpftrace.sh", &text.replace("/sys/class/block", &directory.path("")));
+    let (code, error, exists) = run(&bpftrace, "bpftrace", "echo part >$2; exit 3");
+    assert!(code == Some(1) && !exists && error.contains("was removed"), "{error}");
+}

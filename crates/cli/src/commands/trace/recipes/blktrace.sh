@@ -11,4 +11,14 @@ set -eu
 device=$1 seconds=$2 output=$3
 [ ! -e "$output" ] || { echo "$output: exists; name another file" >&2; exit 2; }
 command -v blktrace >/dev/null || { echo "blktrace is not installed; 'dwell trace recipe ftrace' needs nothing" >&2; exit 4; }
-blktrace -d "$device" -w "$seconds" -a queue -a issue -a complete -o - >"$output"
+[ -d /sys/kernel/debug/block ] || {
+    echo "no /sys/kernel/debug/block, which blktrace needs; as root: mount -t debugfs debugfs /sys/kernel/debug" >&2
+    exit 4
+}
+# blktrace may wait for ever if it cannot open its files; the kernel's trace of the device must then be removed.
+timeout -k 5 $((seconds + 5)) blktrace -d "$device" -w "$seconds" -a queue -a issue -a complete -o - >"$output" || {
+    timeout -k 5 5 blktrace -d "$device" -k >/dev/null 2>&1 || :
+    rm -f "$output"
+    echo "blktrace failed, or did not end within $((seconds + 5)) s; $output was removed" >&2
+    exit 1
+}

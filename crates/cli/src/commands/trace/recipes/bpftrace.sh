@@ -26,4 +26,8 @@ tracepoint:block:block_rq_complete /args->dev == $dev/ {
         nsecs / 1000000000, nsecs % 1000000000 / 1000, args->rwbs, args->sector, args->nr_sector, args->error);
 }
 interval:s:$seconds { exit(); }
-"
+" || {
+    rm -f "$output"
+    echo "bpftrace failed; $output was removed" >&2
+    exit 1
+}
