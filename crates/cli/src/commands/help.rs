@@ -33,20 +33,31 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature 
 /// Parses the process's arguments, with the values from configuration files. Prints help or an error and exits if there is nothing to run.
 ///
 /// # Errors
-/// A configuration file is wrong.
+/// A configuration file is wrong, and the command uses it.
 pub(crate) fn parse() -> Result<(Arguments, Origins), Error> {
     if std::env::args_os().len() <= 1 {
         say!("{}", short());
         std::process::exit(2);
     }
     let line: Vec<OsString> = std::env::args_os().collect();
-    let (command, line, origins) = config::apply(command(), &line)?;
+    let (command, line, origins) = match config::apply(command(), &line) {
+        Err(_) if is_about_the_program(&line) => (command(), line, Origins::default()),
+        applied => applied?,
+    };
     let matches = match command.try_get_matches_from(&line) {
         Ok(matches) => matches,
         Err(error) => return Err(negative(&error, &line).unwrap_or_else(|| error.exit())),
     };
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Ok((arguments, origins.used(&matches)))
+}
+
+/// Whether a line is for help, the version, a completion script or a manual page, which must work also with a wrong configuration file.
+fn is_about_the_program(line: &[OsString]) -> bool {
+    match command().try_get_matches_from(line) {
+        Ok(matches) => matches!(matches.subcommand_name(), Some("completions" | "man")),
+        Err(error) => matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion),
+    }
 }
 
 /// The error for a negative value of an option, which clap takes for an option.

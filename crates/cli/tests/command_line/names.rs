@@ -202,3 +202,33 @@ fn elevators_of_the_kernel_module_are_listed_with_their_tunables() {
     );
     fails(&["schedulers", "--kernel", "dwell-steam"], 2, &["did you mean 'dwell-stream'?"]);
 }
+
+/// A wrong configuration must not prevent the reader from looking up how to correct it.
+#[test]
+fn help_version_completions_and_manual_pages_work_with_a_wrong_configuration() {
+    let directory = Directory::new("wrong-configuration");
+    let file = directory.file("dwell.toml", "[compare\n");
+    let run = |arguments: &[&str]| {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_dwell"));
+        program.env("DWELL_CONFIG", &file).args(arguments).output().expect("the program runs")
+    };
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["help", "compare"],
+        &["compare", "-h"],
+        &["ctl", "--help"],
+        &["completions", "bash"],
+        &["man"],
+        &["man", "ctl"],
+    ] {
+        let output = run(arguments);
+        assert!(
+            output.status.success() && !output.stdout.is_empty(),
+            "{arguments:?}: {}",
+            words(&output.stderr)
+        );
+    }
+    let output = run(&["drives"]);
+    assert_eq!(output.status.code(), Some(6), "{}", words(&output.stderr));
+}
