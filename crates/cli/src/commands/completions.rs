@@ -77,6 +77,10 @@ fn values_in_fish(command: &clap::Command) -> String {
 
 /// Prints a manual page.
 pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
+    Ok(std::io::stdout().lock().write_all(page(arguments)?.as_bytes())?)
+}
+
+fn page(arguments: &ManArguments) -> Result<String, Error> {
     let mut page = without_help(help::command());
     page.build();
     let mut name = "dwell".to_owned();
@@ -95,13 +99,19 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
             found.ok_or_else(|| Error::Usage(format!("'{word}' is not a command of '{above}'{hint}")))?;
         // The page's name is that of the file: dwell-trace-info(1).
         name = format!("{name}-{word}");
-        page = found.clone().display_name(name.clone());
+        // Arguments of the command above precede the name, as in `dwell ctl SOCKET show`.
+        let above = page.get_bin_name().unwrap_or("dwell");
+        let arguments = page.get_positionals().filter(|arg| arg.is_required_set());
+        let arguments: String =
+            arguments.map(|arg| format!(" {}", arg.get_id().as_str().to_uppercase())).collect();
+        let line = format!("{above}{arguments} {word}");
+        page = found.clone().display_name(name.clone()).bin_name(line);
     }
     let title = page.get_display_name().unwrap_or("dwell").to_uppercase();
     let source = format!("dwell {}", env!("CARGO_PKG_VERSION"));
     let mut text = Vec::new();
     clap_mangen::Man::new(page).title(title).source(source).manual("User Commands").render(&mut text)?;
-    Ok(std::io::stdout().lock().write_all(tidied(&String::from_utf8_lossy(&text)).as_bytes())?)
+    Ok(tidied(&String::from_utf8_lossy(&text)))
 }
 
 /// Without the command `help`, which has no page.
