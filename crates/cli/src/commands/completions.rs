@@ -40,12 +40,82 @@ fn script(shell: Shell) -> Vec<u8> {
     let shown = shown();
     // clap's values live as long as the program.
     let names: Vec<&str> = shown.get_subcommands().map(|sub| &*sub.get_name().to_owned().leak()).collect();
-    let mut shown = shown.mut_subcommand("man", |man| man.mut_arg("command", |arg| arg.value_parser(names)));
+    let shown = shown.mut_subcommand("man", |man| man.mut_arg("command", |arg| arg.value_parser(names)));
+    let mut shown = with_known_names(shown, "");
     clap_complete::generate(shell, &mut shown, "dwell", &mut script);
     if shell == Shell::Fish {
-        script.extend(values_in_fish(&shown).into_bytes());
+        script.extend(values_in_fish(&shown, "").into_bytes());
     }
-    script
+    let text = String::from_utf8_lossy(&script).into_owned();
+    with_files(shell, text).into_bytes()
+}
+
+/// The names that an argument of a command accepts beside files and settings in braces; none if they are unknown.
+fn known_names(command: &str, argument: &str) -> Vec<String> {
+    let drives = || disks::catalogue::built_in().map(|drive| drive.name().to_owned()).collect();
+    match (command, argument) {
+        ("replay", "schedulers") | ("tune" | "advise", "arms") => {
+            ["none", "mq-deadline", "kyber", "bfq"].map(str::to_owned).to_vec()
+        }
+        (_, "schedulers") | ("serve", "scheduler") | ("schedulers", "name") | ("switch", "scheduler") => {
+            let mut names: Vec<String> = schedulers::registry::all().map(|of| of.name.to_owned()).collect();
+            names.extend(schedulers::registry::all().map(schedulers::Listing::full_name));
+            names.sort();
+            names.dedup();
+            names
+        }
+        ("compare" | "run" | "serve" | "duel" | "replay" | "show" | "validate", "drive") | (_, "drives") => {
+            drives()
+        }
+        ("compare" | "replay", "workload") => {
+            workloads::builtin::Builtin::ALL.iter().map(|builtin| builtin.name.to_owned()).collect()
+        }
+        ("recipe", "name") => super::trace::recipe::NAMES.map(str::to_owned).to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// The command with the known names as values that the scripts offer. The program itself accepts other values, too.
+fn with_known_names(command: clap::Command, name: &str) -> clap::Command {
+    let arguments: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+    let mut command = command;
+    for id in arguments {
+        // clap's values live as long as the program.
+        let names: Vec<&str> = known_names(name, &id).into_iter().map(|name| &*name.leak()).collect();
+        if !names.is_empty() {
+            command = command.mut_arg(id, |arg| arg.default_values([""; 0]).value_parser(names));
+        }
+    }
+    command.mut_subcommands(|sub| {
+        let name = sub.get_name().to_owned();
+        with_known_names(sub, &name)
+    })
+}
+
+/// The script with files beside the known names: zsh and fish otherwise offer the names alone. bash offers files where no name fits.
+fn with_files(shell: Shell, mut text: String) -> String {
+    let mut lists: Vec<Vec<String>> = Vec::new();
+    for (command, argument) in [("compare", "drive"), ("compare", "workload"), ("compare", "schedulers")] {
+        lists.push(known_names(command, argument));
+    }
+    for names in lists {
+        match shell {
+            Shell::Zsh => {
+                let plain = format!(":({})'", names.join(" "));
+                let both = format!(
+                    r#":{{_alternative "names\:name\:({})" "files\:file\:_files"}}'"#,
+                    names.join(" ")
+                );
+                text = text.replace(&plain, &both);
+            }
+            Shell::Fish => {
+                let list = names.iter().map(|name| format!("{name}\\t''")).collect::<Vec<_>>().join("\n");
+                text = text.replace(&format!(" -r -f -a \"{list}"), &format!(" -r -F -a \"{list}"));
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
 /// The program without its hidden commands, which `clap_complete` would offer. A `clap::Command` cannot lose one of its commands.
@@ -58,17 +128,23 @@ fn shown() -> clap::Command {
 }
 
 /// Lines for the values of arguments without a name, which `clap_complete` leaves out of fish's script.
-fn values_in_fish(command: &clap::Command) -> String {
+fn values_in_fish(command: &clap::Command, above: &str) -> String {
     let mut lines = String::new();
     for sub in command.get_subcommands() {
+        lines += &values_in_fish(sub, sub.get_name());
         for argument in sub.get_positionals() {
             let values = argument.get_possible_values();
             let names: Vec<&str> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
             if !names.is_empty() {
-                let (name, names) = (sub.get_name(), names.join(" "));
-                lines += &format!(
-                    "complete -c dwell -n \"__fish_dwell_using_subcommand {name}\" -f -a \"{names}\"\n"
-                );
+                let (name, known) = (sub.get_name(), names.join(" "));
+                let condition = match above {
+                    "" => format!("__fish_dwell_using_subcommand {name}"),
+                    above => format!(
+                        "__fish_dwell_using_subcommand {above}; and __fish_seen_subcommand_from {name}"
+                    ),
+                };
+                let files = if argument.get_id() == "workload" { "-F" } else { "-f" };
+                lines += &format!("complete -c dwell -n \"{condition}\" {files} -a \"{known}\"\n");
             }
         }
     }
@@ -142,6 +218,54 @@ mod tests {
             "\"__fish_dwell_using_subcommand completions\" -f -a \"bash elvish fish powershell zsh\"";
         let script = String::from_utf8(script(Shell::Fish)).unwrap();
         assert!(script.contains(expected), "{script}");
+    }
+
+    #[test]
+    fn schedulers_drives_workloads_and_recipes_are_offered_beside_files() {
+        let of = |shell| String::from_utf8(script(shell)).unwrap();
+        let all = help::command();
+        for (command, argument, name) in [
+            ("compare", "schedulers", "mq-deadline"),
+            ("compare", "drive", "ssd-sata"),
+            ("compare", "workload", "par-read"),
+            ("recipe", "name", "blktrace"),
+        ] {
+            assert!(known_names(command, argument).contains(&name.to_owned()), "{argument}: {name}");
+            let parent = if command == "recipe" { all.find_subcommand("trace").unwrap() } else { &all };
+            let sub = parent.find_subcommand(command).unwrap();
+            assert!(sub.get_arguments().any(|arg| arg.get_id() == argument), "{command} {argument}");
+        }
+        let drives = known_names("compare", "drive").join(" ");
+        let bash = of(Shell::Bash);
+        let option = bash.split("--drive)").nth(1).unwrap_or_default();
+        assert!(option.trim_start().starts_with(&format!("COMPREPLY=($(compgen -W \"{drives}\"")));
+        let zsh = of(Shell::Zsh);
+        let both = format!(r#":DRIVE:{{_alternative "names\:name\:({drives})" "files\:file\:_files"}}'"#);
+        assert!(zsh.contains(&both) && zsh.contains("(ftrace blktrace bpftrace)'"), "{zsh}");
+        let fish = of(Shell::Fish);
+        let is_drive = |line: &&str| line.contains("subcommand compare\" -l drive ");
+        let line = fish.lines().find(is_drive).unwrap_or_default();
+        assert!(line.contains("-r -F -a \"wd5000aaks"), "{line}");
+        assert!(
+            fish.contains(
+                "trace; and __fish_seen_subcommand_from recipe\" -f -a \"ftrace blktrace bpftrace\""
+            )
+        );
+    }
+
+    #[test]
+    fn the_synopsis_has_the_arguments_of_the_commands_above() {
+        let synopsis = |words: &[&str]| {
+            let command = words.iter().map(|word| (*word).to_owned()).collect();
+            let page = page(&ManArguments { command }).unwrap();
+            page.split(".SH SYNOPSIS\n").nth(1).and_then(|rest| rest.lines().next()).unwrap().to_owned()
+        };
+        for words in [&["ctl-show"][..], &["dwell-ctl-show"], &["ctl", "show"]] {
+            assert!(synopsis(words).starts_with("\\fBdwell ctl SOCKET show\\fR "), "{}", synopsis(words));
+        }
+        let nested = synopsis(&["ctl", "member", "fail"]);
+        assert!(nested.starts_with("\\fBdwell ctl SOCKET member fail\\fR "), "{nested}");
+        assert!(nested.ends_with("<\\fImember\\fR>") || nested.contains("MEMBER"), "{nested}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod info;
 mod parquet;
-mod recipe;
+pub(crate) mod recipe;
 
 use clap::{Args, Subcommand};
 use std::io::BufWriter;

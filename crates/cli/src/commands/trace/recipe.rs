@@ -13,6 +13,9 @@ const RECIPES: [(&str, &str, &str); 3] = [
     ("bpftrace", "the package bpftrace", include_str!("recipes/bpftrace.sh")),
 ];
 
+/// The names of the recipes.
+pub(crate) const NAMES: [&str; 3] = [RECIPES[0].0, RECIPES[1].0, RECIPES[2].0];
+
 /// Prints a script, or the list of them.
 pub(super) fn run(name: Option<&str>) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
