@@ -99,6 +99,32 @@ fn commands_in_the_documentation_are_valid() {
 }
 
 #[test]
+fn every_command_has_valid_examples() {
+    fn check(of: &clap::Command, path: &str, problems: &mut Vec<String>) {
+        let help = of.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> =
+            help.lines().map(str::trim_start).filter(|line| line.starts_with("dwell ")).collect();
+        let has_own_page = of.get_subcommands().next().is_none() || !path.is_empty();
+        if examples.is_empty() && has_own_page {
+            problems.push(format!("{path}: no example"));
+        }
+        for text in examples {
+            // A description follows some, behind two spaces or more.
+            let line = text.split("  ").next().unwrap_or_default();
+            if let Err(error) = command().try_get_matches_from(words(line)) {
+                problems.push(format!("{text}: {error}"));
+            }
+        }
+        for sub in of.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+            check(sub, format!("{path} {}", sub.get_name()).trim_start(), problems);
+        }
+    }
+    let mut problems = Vec::new();
+    check(&command(), "", &mut problems);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
 fn links_between_pages_lead_to_a_file() {
     let mut wrong = Vec::new();
     for page in pages() {
