@@ -265,8 +265,8 @@ fn report(mut server: Server) -> Value {
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
     let mut text = String::new();
     server.0.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
-    let line = text.lines().find(|line| line.starts_with('{'));
-    serde_json::from_str(line.unwrap_or_else(|| panic!("no object: {text}"))).expect("JSON")
+    // Nothing else may be on standard output.
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let (member, schedulers) = (Box::new(member), Box::new(schedulers));
     let configuration = ArrayConfiguration { array, sources, member, schedulers, md, control, runtime };
     let reports =
-        run_array(configuration, |server| announce(server, &what)).map_err(|error| failed(&error))?;
+        run_array(configuration, |server| announce(server, &what, json)).map_err(|error| failed(&error))?;
     print(&reports, json)
 }
 
@@ -139,15 +139,11 @@ fn refuse_twice(members: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-fn announce(server: &ArrayServer, what: &str) {
-    let mut out = std::io::stdout().lock();
+fn announce(server: &ArrayServer, what: &str, json: bool) {
     for (device, addresses) in server.members() {
-        if let (Some(device), false) = (device, server.is_resumed()) {
-            let _ = writeln!(out, "{}", device.display());
-        }
-        for address in addresses {
-            let _ = writeln!(out, "{address}");
-        }
+        let device = device.filter(|_| !server.is_resumed()).map(|path| path.display().to_string());
+        let addresses = addresses.iter().map(ToString::to_string);
+        super::announce(device.into_iter().chain(addresses), json);
     }
     let layout = server.array().layout();
     let layout =

@@ -140,9 +140,21 @@ pub(crate) struct ServeArguments {
     /// Serve a device even if it is mounted or open; must be given twice
     #[arg(long, action = clap::ArgAction::Count)]
     pub(crate) even_if_used: u8,
-    /// Print the final report as JSON
+    /// Print the final report as JSON; the device and the addresses then go to standard error
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Prints the names of the device and the addresses, to standard error beside a report as JSON. Errors of standard output are ignored: the device
+/// must be served even if the reader of these lines has exited.
+fn announce(names: impl Iterator<Item = String>, json: bool) {
+    let mut out = io::stdout().lock();
+    for name in names {
+        match json {
+            true => say!("{name}"),
+            false => _ = writeln!(out, "{name}"),
+        }
+    }
 }
 
 /// How processes are identified.
@@ -169,14 +181,9 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     }
     let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
     let report = server::run(configuration, |server| {
-        // Errors of standard output are ignored: the device must be served even if the reader of these lines has exited.
-        let mut out = io::stdout().lock();
-        if let (Some(path), false) = (server.attached(), server.is_resumed()) {
-            let _ = writeln!(out, "{}", path.display());
-        }
-        for address in server.addresses() {
-            let _ = writeln!(out, "{address}");
-        }
+        let device = server.attached().filter(|_| !server.is_resumed()).map(|path| path.display().to_string());
+        let addresses = server.addresses().iter().map(ToString::to_string);
+        announce(device.into_iter().chain(addresses), arguments.json);
         server.refused().iter().for_each(|what| say!("not permitted: {what}"));
         // Reached for memory and emulated drives only: file back ends reject such a size.
         if requested.is_some_and(|size| size % SECTOR_BYTES > 0) {
