@@ -56,8 +56,14 @@ fn every_order_has_a_reply() {
     let value = |name: &str| tuned.iter().find(|tunable| tunable.name == name).unwrap().value.clone();
     assert_eq!((value("stream_threshold"), value("fifo_batch")), ("6".to_string(), "3".to_string()));
     let metrics = client.metrics().unwrap();
-    assert!(metrics.contains("dwell_operations_total{operation=\"write\"} 100"), "{metrics}");
-    assert!(metrics.contains("dwell_latency_seconds_count{operation=\"write\"} 100"), "{metrics}");
+    assert!(
+        metrics.contains("dwell_operations_total{device=\"control\",operation=\"write\"} 100"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("dwell_latency_seconds_count{device=\"control\",operation=\"write\"} 100"),
+        "{metrics}"
+    );
     client.stop().unwrap();
     server.wait();
     let log = fs::read_to_string(log).unwrap();

@@ -109,7 +109,9 @@ fn clients_of_a_faulty_scheduler_receive_every_reply() {
             assert!(fault.starts_with("scheduler 'mine' ") && fault.contains(words), "{wrong:?}: {fault}");
             assert!(begun.elapsed() < Duration::from_secs(60), "{wrong:?} after {after}");
             let mut control = Client::connect(&directory.join("control")).unwrap();
-            assert!(control.metrics().unwrap().contains("\ndwell_scheduler_faults_total 1\n"));
+            assert!(
+                control.metrics().unwrap().contains("\ndwell_scheduler_faults_total{device=\"control\"} 1\n")
+            );
             control.switch("deadline", false).unwrap();
             exercise(&directory.join("nbd"), 99);
             assert_eq!(server.state().unwrap().scheduler, "deadline");

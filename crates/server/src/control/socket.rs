@@ -66,6 +66,8 @@ pub(crate) struct Line {
     pub(crate) chosen: Option<Chosen>,
     /// The place in an array.
     pub(crate) member: Option<u32>,
+    /// The device in the metrics: the name of the control socket without `.ctl`.
+    pub(crate) name: String,
 }
 
 impl Line {
@@ -314,7 +316,7 @@ pub(crate) fn obey(request: Request, line: &Line) -> Result<Reply, String> {
             let state = state(&*line.ask(Order::Show)?, line.speed);
             Reply::State(Box::new(State { member: line.member, ..state }))
         }
-        Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?)),
+        Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?, &line.name)),
         Request::Switch { scheduler, drain } => {
             let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
             let name = scheduler.clone();

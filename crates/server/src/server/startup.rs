@@ -159,7 +159,11 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let progress = Arc::new(Progress::default());
     let speed = configuration.speed.max(1);
     let member = configuration.array.as_ref().map(|place| place.member.0);
-    let line = Line { orders, bell, speed, stop: stop.clone(), progress, chosen, member };
+    let name = configuration.control.as_deref().and_then(Path::file_name).unwrap_or_default();
+    let name = name.to_string_lossy();
+    // Of an array's members, a number follows the ending.
+    let name = name.strip_suffix(".ctl").unwrap_or(&name).to_owned();
+    let line = Line { orders, bell, speed, stop: stop.clone(), progress, chosen, member, name };
     let control = configuration.control.as_deref().map(|path| {
         Socket::listen(path, line.clone())
             .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))
