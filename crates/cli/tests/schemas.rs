@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use server::control::protocol::ClientState;
 
 const RECORDING: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings/two-greps-and-a-copy.ftrace.gz");
@@ -80,12 +81,18 @@ fn compare() {
 fn run() {
     let folder = Folder::new("run");
     let job = folder.file("job.fio", "[w]\nrw=write\nbs=64k\nsize=4m\nend_fsync=1\n");
+    let readers = "[global]\nrw=read\nbs=4k\nsize=1m\ndirect=1\n[a]\n[b]\noffset=64g\n";
+    let readers = folder.file("readers.fio", readers);
     let samples = [
         prints(&["run", &job, "-s", "noop", "--json", "-q"]),
         prints(&["run", "split/sqlite-300", "--scale", "0.02", "--json", "-q"]),
         // Several machines, whose processes make no system calls.
         prints(&["run", "split/hdfs-8-16m", "--scale", "0.02", "-s", "noop", "--json", "-q"]),
+        // Deliberate waits.
+        prints(&["run", &readers, "-s", "cfq", "--json", "-q"]),
     ];
+    let waits = &samples[3]["runs"][0]["waits"]["by_reason"];
+    assert!(waits.as_object().is_some_and(|by| !by.is_empty()), "{waits}");
     let mut failed = samples[0].clone();
     failed["runs"][0]["failure"] = json!("text");
     failed["runs"][0]["outcome"]["failure"] = json!("text");
@@ -232,6 +239,8 @@ fn ctl_show() {
     let mut faulty = show();
     assert!(faulty["last_switch"].is_object(), "{faulty}");
     faulty["last_scheduler_fault"] = json!("text");
+    let client = |process| ClientState { process, from: "127.0.0.1:9".to_owned(), in_flight: 1, bytes: 4096 };
+    faulty["clients"] = json!([client(None), client(Some(7))]);
     (faulty["draining_ns"], faulty["log_lost"]) = (json!(1), json!(1));
     schema::check(
         "ctl-show",
