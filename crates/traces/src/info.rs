@@ -119,6 +119,8 @@ pub struct Info {
     pub read_latency: Option<Latency>,
     /// Of writes.
     pub write_latency: Option<Latency>,
+    /// Of flushes.
+    pub flush_latency: Option<Latency>,
     /// Processes, busiest first.
     pub processes: Vec<ProcessRow>,
     /// Devices, including those not chosen.
@@ -178,6 +180,7 @@ pub struct Gatherer {
     latency: LatencyGatherer,
     read_latency: LatencyGatherer,
     write_latency: LatencyGatherer,
+    flush_latency: LatencyGatherer,
 }
 
 impl Gatherer {
@@ -205,7 +208,8 @@ impl Gatherer {
         match record.op {
             Op::Read => self.read_latency.add(record),
             Op::Write => self.write_latency.add(record),
-            Op::Discard | Op::Flush => {}
+            Op::Flush => self.flush_latency.add(record),
+            Op::Discard => {}
         }
     }
 
@@ -297,6 +301,7 @@ impl Gatherer {
             latency: self.latency.finish(),
             read_latency: self.read_latency.finish(),
             write_latency: self.write_latency.finish(),
+            flush_latency: self.flush_latency.finish(),
             processes: process_rows(self.processes, recording),
             devices: recording.devices().to_vec(),
             skips: recording.skips().clone(),

@@ -201,6 +201,7 @@ fn latencies(info: &Info, parts: Option<&Parts>) -> String {
     };
     row("reads", info.read_latency);
     row("writes", info.write_latency);
+    row("flushes", info.flush_latency);
     row("all", info.latency);
     row("device (D2C)", parts.map(|parts| parts.d2c));
     if info.latency.is_none() {
