@@ -116,6 +116,8 @@ struct Advice {
     requests_per_second: f64,
     request_bytes: f64,
     bytes_per_second: f64,
+    /// Flushes without data, which are not among the requests above.
+    flushes_per_second: f64,
     /// Submitted requests in all windows.
     requests: u64,
     /// Requests in all windows that the capture counted but did not report.

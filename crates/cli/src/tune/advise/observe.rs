@@ -99,7 +99,7 @@ fn announce(arguments: &AdviseArguments, device: &str, length: Duration, claims:
 
 impl Advice {
     /// Adds a window to the load.
-    fn add(&mut self, seen: &Seen) {
+    pub(super) fn add(&mut self, seen: &Seen) {
         let n = f64::from(self.windows);
         let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
         let requests = seen.window.requests() + seen.missed;
@@ -107,6 +107,9 @@ impl Advice {
         let rate = requests as f64 / seen.window.length.as_secs_f64();
         self.requests_per_second = mean(self.requests_per_second, rate);
         self.bytes_per_second = mean(self.bytes_per_second, seen.performance.bandwidth);
+        let flushes = seen.window.accesses.len() as u64 - seen.window.requests();
+        let rate = flushes as f64 / seen.window.length.as_secs_f64();
+        self.flushes_per_second = mean(self.flushes_per_second, rate);
         // Of all requests: windows have different numbers of them.
         let share = requests as f64 / self.requests.max(1) as f64;
         self.request_bytes += (seen.window.mean_size() - self.request_bytes) * share;
@@ -138,13 +141,17 @@ impl Advice {
     }
 
     /// The load as the kernel counted it, which is what other programs show. Submitted requests are merged, or are discards.
-    fn count(&mut self, traffic: &Traffic) {
+    pub(super) fn count(&mut self, traffic: &Traffic) {
         if traffic.requests_per_second == 0.0 {
             return;
         }
-        self.requests_per_second = traffic.requests_per_second;
         self.bytes_per_second = traffic.bytes_per_second;
-        self.request_bytes = traffic.mean_bytes;
+        // The kernel counts a flush without data as a write of no sectors.
+        let with_data = traffic.requests_per_second - self.flushes_per_second;
+        if with_data > 0.0 {
+            self.requests_per_second = with_data;
+            self.request_bytes = traffic.bytes_per_second / with_data;
+        }
         self.read_share = traffic.read_share;
         self.busy = traffic.busy;
     }

@@ -72,8 +72,11 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 
 fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let windows = counted(u64::from(advice.windows), "window");
+    let rate = advice.flushes_per_second;
+    let flushes =
+        if rate > 0.0 { format!(", besides {} flushes a second", number(rate)) } else { String::new() };
     if advice.requests_per_second == 0.0 {
-        return writeln!(out, "load in {windows}: no requests");
+        return writeln!(out, "load in {windows}: no requests with data{flushes}");
     }
     let class = advice.load.map(|class| format!("; {class}")).unwrap_or_default();
     let recognised = match advice.recognised {
@@ -82,7 +85,7 @@ fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "load in {windows}: {} requests a second of {} ({}/s), {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
+        "load in {windows}: {} requests a second of {} ({}/s), {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{flushes}{class}{recognised}",
         number(advice.requests_per_second),
         bytes(advice.request_bytes as u64),
         bytes(advice.bytes_per_second as u64),

@@ -1,5 +1,6 @@
 //! Tests of the conclusions from history, model and class.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
@@ -7,6 +8,8 @@ use tuner::prior::LoadClass;
 use tuner::{
     Access, Better, Decision, Estimate, Observed, Parameters, Performance, Random, SchedulerId, Window,
 };
+
+use tuner_live::{Seen, Traffic};
 
 use super::configuration::Host;
 use super::history::{History, history_of};
@@ -229,6 +232,12 @@ fn a_scheduler_that_is_no_better_than_none_is_not_kept() {
 }
 
 /// Regression: the advice was "none instead of bfq" and to return to bfq, which only a killed tuner had set.
+fn printed(advice: &Advice) -> String {
+    let mut out = Vec::new();
+    print::print(advice, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 #[test]
 fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
     let killed = Killed {
@@ -240,9 +249,7 @@ fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
         remedy: "dwell tune /dev/sda --restore".to_owned(),
     };
     let advice = Advice { scheduler: killed.before.clone(), killed_tuner: Some(killed), ..Advice::default() };
-    let mut out = Vec::new();
-    print::print(&advice, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = printed(&advice);
     let left = "process 7, a tuner, was killed and left bfq; before: none{nr_requests=128}, which 'dwell tune /dev/sda --restore' restores";
     assert!(text.contains(left), "{text}");
     let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
@@ -424,4 +431,32 @@ fn what_is_known_by_kinds_of_load_is_recommended() {
     let kind = state.kinds.loads().next().expect("a kind");
     assert_eq!(super::super::kinds::best(&state, kind), Some("bfq"));
     assert_eq!(scheduler, SchedulerId(1));
+}
+
+/// Regression: the kernel counts a flush as a write, so that a database's requests were twice as many and half as large.
+#[test]
+fn flushes_are_no_requests_of_the_load() {
+    let access = |op, sectors| Access { time: Time::ZERO, position: Sector(0), op, size: Sectors(sectors) };
+    let pair = [access(Op::Write, 16), access(Op::Flush, 0)];
+    let window = Window { start: Time::ZERO, length: Span::from_secs(1), accesses: pair.repeat(100) };
+    let performance = Performance { bandwidth: 819_200.0, ..Performance::default() };
+    let seen =
+        Seen { window, performance, busy: 0.5, tasks: BTreeSet::new(), missed: 0, torn: false, early: false };
+    let mut advice = Advice::default();
+    advice.add(&seen);
+    let traffic = Traffic {
+        requests_per_second: 200.0,
+        bytes_per_second: 819_200.0,
+        mean_bytes: 4096.0,
+        read_share: 0.0,
+        busy: 0.5,
+        ..Traffic::default()
+    };
+    advice.count(&traffic);
+    let text = printed(&advice);
+    let load = "load in 1 window: 100 requests a second of 8.19 kB (819 kB/s), 0% of the bytes read";
+    assert!(text.contains(load) && text.contains("busy 50%, besides 100 flushes a second"), "{text}");
+    let only_flushes = Advice { windows: 1, flushes_per_second: 3.0, ..Advice::default() };
+    let text = printed(&only_flushes);
+    assert!(text.contains("load in 1 window: no requests with data, besides 3.00 flushes"), "{text}");
 }
