@@ -60,6 +60,17 @@ pub(super) struct Draft {
     think_blocks: Option<u64>,
 }
 
+/// The problem of a value with a variable.
+fn not_replaced(value: &str) -> String {
+    match value.split_once("${").and_then(|(_, rest)| rest.split_once('}')) {
+        Some((name, _)) => format!(
+            "environment variables are not replaced, so that results depend on the file alone; write the value of {name}, or replace all variables \
+             with 'envsubst <JOB.fio >NEW.fio'"
+        ),
+        None => "fio's keywords ($jobname, $mb_memory, ...) are not replaced; write the value".to_owned(),
+    }
+}
+
 impl Draft {
     fn new(name: &str) -> Self {
         Self {
@@ -132,9 +143,7 @@ impl Draft {
             }
             Ok(Support::Only(values, _)) if values.contains(&value) => Ok(()),
             Ok(Support::Only(_, problem) | Support::Rejected(problem)) => Err(problem.replace('`', "'")),
-            Ok(Support::Applied(_)) if value.contains('$') && name != "filename" => {
-                Err("variables and fio's keywords are not replaced; write the value".to_owned())
-            }
+            Ok(Support::Applied(_)) if value.contains('$') && name != "filename" => Err(not_replaced(value)),
             Ok(Support::Applied(_)) => self.set(name, value),
             Err(unknown) => Err(unknown),
         };

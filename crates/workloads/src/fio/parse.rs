@@ -79,8 +79,11 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
             sections.push(Section { name: name.to_owned(), line, settings: Vec::new() });
             continue;
         }
-        if content.starts_with("include") {
-            return Err(error("`include` is not supported; insert the file's text"));
+        if let Some(of) = content.strip_prefix("include") {
+            let of = of.trim();
+            let problem =
+                format!("option 'include {of}': job files are read alone; insert the text of {of} here");
+            return Err(error(&problem));
         }
         let section = sections.last_mut().ok_or_else(|| error("an option precedes the first [section]"))?;
         section.settings.push(setting(content, line));

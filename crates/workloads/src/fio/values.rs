@@ -233,6 +233,11 @@ pub(super) fn lists(value: &str) -> Result<[Option<&str>; 3], String> {
 pub(super) fn distribution(value: &str, trims: bool) -> Result<Distribution, String> {
     let (kind, rest) = value.split_once(':').map_or((value, None), |(kind, rest)| (kind, Some(rest)));
     let parameters = |default: Option<f64>| -> Result<(f64, Option<f64>), String> {
+        if let Some((first, _)) = rest.and_then(|rest| rest.split_once('/')) {
+            return Err(format!(
+                "'/' separates nothing here; a centre follows ':' as a share from 0 to 1, such as {kind}:{first}:0.5"
+            ));
+        }
         let mut parts = rest.unwrap_or("").split(':').filter(|part| !part.is_empty());
         let first = parts.next().map(decimal).transpose()?.or(default).ok_or("needs a parameter")?;
         let center = parts.next().map(decimal).transpose()?;
