@@ -431,3 +431,15 @@ fn a_recipe_whose_tool_fails_leaves_no_file() {
     let (code, error, exists) = run(&bpftrace, "bpftrace", "echo part >$2; exit 3");
     assert!(code == Some(1) && !exists && error.contains("was removed"), "{error}");
 }
+
+#[test]
+fn flushes_have_latencies() {
+    let directory = Directory::new("flushes");
+    let text = "# dwell recording 1\n0 1000000 8,0 WS 0 4096 - 1 db\n2000000 5000000 8,0 F 0 0 - 1 db\n";
+    let file = directory.file("flushes.dwell", text);
+    let info = prints_json(&["trace", "info", &file, "--json"]);
+    assert_eq!(info["info"]["flush_latency"]["max_ns"], 5_000_000, "{info}");
+    let table = prints(&["trace", "info", &file]);
+    let row = table.lines().find(|line| line.trim_start().starts_with("flushes  ")).unwrap_or_default();
+    assert!(row.ends_with("5.00 ms"), "{table}");
+}
