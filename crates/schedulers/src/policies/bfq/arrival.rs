@@ -301,9 +301,7 @@ impl Bfq {
         queue.service_since_backlogged = 0;
         queue.soft_rt_pending = false;
         self.busy(now, id);
-        if let Some(current) = self.in_service().filter(|&current| self.goes_before(id, current, recovers))
-            && self.service.may_preempt()
-        {
+        if let Some(current) = self.in_service().filter(|&current| self.goes_before(id, current, recovers)) {
             self.expire(now, current, false, super::budget::Expiry::Preempted);
         }
         interactive

@@ -326,6 +326,69 @@ mod tests {
     use super::*;
     use crate::testing::Table;
 
+    fn table() -> Table<Bfq> {
+        Table::of(Box::new(Bfq::new(true, 256)))
+    }
+
+    fn context_of(bfq: &Bfq, process: u32) -> ContextId {
+        bfq.contexts.find(Some(Process::single(process))).unwrap()
+    }
+
+    fn queue_of(bfq: &Bfq, process: u32) -> QueueId {
+        bfq.queue_of(context_of(bfq, process), true).unwrap()
+    }
+
+    /// Processes 1 to 3 have queues of their own. The first one's is merged with the second one's.
+    fn merged(prepare: impl FnOnce(&mut Bfq, [QueueId; 3])) -> (Table<Bfq>, [QueueId; 3]) {
+        let mut t = table();
+        (1..=3).for_each(|process| _ = t.read_by(process, u64::from(process) * 100_000_000));
+        let (now, bfq) = (t.now, &mut *t.scheduler);
+        let queues = [1, 2, 3].map(|process| queue_of(bfq, process));
+        let [first, second, _] = queues;
+        prepare(bfq, queues);
+        bfq.arrange_merge(first, second).unwrap();
+        bfq.merge(now, context_of(bfq, 1), first, second);
+        assert_eq!([1, 2].map(|process| queue_of(bfq, process)), [second; 2]);
+        (t, queues)
+    }
+
+    #[test]
+    fn a_shared_queue_keeps_the_device_busy_if_one_of_its_processes_did() {
+        for (first, second) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (t, [_, shared, _]) = merged(|bfq, [one, other, _]| {
+                (bfq.queues[one].io_bound, bfq.queues[other].io_bound) = (first, second);
+            });
+            assert_eq!(t.scheduler.queues[shared].io_bound, first || second, "{first}, {second}");
+        }
+    }
+
+    #[test]
+    fn a_permanent_merge_is_no_longer_due_once_its_queues_are_merged() {
+        for with_third in [false, true] {
+            let (t, [_, _, third]) = merged(|bfq, [_, second, third]| {
+                let context = context_of(bfq, 1);
+                bfq.forget_stable_merge(context);
+                let other = if with_third { third } else { second };
+                bfq.queues[other].awaited_by += 1;
+                bfq.contexts[context].stable_merge = Some(other);
+            });
+            let due = t.scheduler.contexts[context_of(&t.scheduler, 1)].stable_merge;
+            assert_eq!(due, with_third.then_some(third));
+        }
+    }
+
+    /// A new queue is compared with the last one created, or with the one that has its processes.
+    #[test]
+    fn a_queue_that_is_merged_leaves_its_age_to_the_shared_one() {
+        for is_last in [true, false] {
+            let (t, [_, shared, third]) = merged(|bfq, [first, _, third]| {
+                bfq.last_created = Some(bfq.queues.handle(if is_last { first } else { third }));
+            });
+            let last = t.scheduler.queues.resolve(t.scheduler.last_created);
+            assert_eq!(last, Some(if is_last { shared } else { third }));
+        }
+    }
+
     #[test]
     fn a_merged_queue_brings_its_waker_unless_the_other_one_has_a_waker_or_is_the_waker() {
         // By number of the process: the waker of the merged queue 1, that of queue 2 before, and after.
@@ -336,13 +399,9 @@ mod tests {
             (None, Some(4), Some(4)),
             (None, None, None),
         ] {
-            let mut t = Table::of(Box::new(Bfq::new(true, 256)));
+            let mut t = table();
             (1..=4).for_each(|process| _ = t.read_by(process, u64::from(process) * 100_000_000));
             let bfq = &mut *t.scheduler;
-            let queue_of = |bfq: &Bfq, process| {
-                let context = bfq.contexts.find(Some(Process::single(process))).unwrap();
-                bfq.queue_of(context, true).unwrap()
-            };
             let queues = [1, 2].map(|process| queue_of(bfq, process));
             for (queue, waker) in queues.into_iter().zip([own, other]) {
                 if let Some(waker) = waker {

@@ -195,11 +195,6 @@ impl Service {
         core::iter::successors(self.newest_active, |&id| self.get(id).older)
     }
 
-    /// Whether the next entity is another one than that in service, the condition for a preemption.
-    pub(super) fn may_preempt(&self) -> bool {
-        self.next != self.in_service
-    }
-
     /// Counts the entity's weight, once.
     pub(super) fn count_weight(&mut self, id: QueueId) {
         let entity = &mut self.entities[id.index()];
