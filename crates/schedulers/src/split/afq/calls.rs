@@ -105,7 +105,7 @@ impl Afq {
             return None;
         }
         let next = self.next_sync().filter(|_| self.calls.batch < self.tunables.batch_least);
-        self.calls.closed = next.is_none() && self.calls.batch > 0;
+        self.calls.closed = next.is_none();
         self.calls.let_go(now, next?)
     }
 

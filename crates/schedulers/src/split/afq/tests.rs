@@ -147,6 +147,23 @@ fn after_a_long_batch_the_next_begins_if_the_device_has_little_to_do() {
     assert_eq!(t.acts(), [Action::Admit(second)]);
 }
 
+/// The device had little to do when no fsync waited.
+#[test]
+fn the_next_batch_does_not_begin_while_the_device_has_much_to_do() {
+    let mut t = host(&[4, 4]);
+    t.table.scheduler.tune("in_flight_least", Value::Count(1)).unwrap();
+    let (first, _) = t.fsync(0, 0);
+    assert_eq!(t.acts(), [Action::Admit(first)]);
+    t.table.at(200);
+    assert_eq!(t.acts(), []);
+    let write = t.caused(0, Op::Write, 0, 8);
+    t.table.sends(write, Reason::SectorOrder);
+    let (second, _) = t.fsync(1, 1);
+    assert_eq!(t.acts(), [], "the first fsync and a write are running");
+    t.table.complete(write);
+    assert_eq!(t.acts(), [Action::Admit(second)]);
+}
+
 #[test]
 fn an_fsync_waits_for_a_reader_that_has_had_less() {
     let mut t = host(&[4, 4]);
