@@ -169,6 +169,18 @@ fn a_close_request_of_another_process_ends_the_wait() {
     }
 }
 
+/// The distance grows while the device waits, not while it has nothing to wait with.
+#[test]
+fn a_request_that_ends_an_idle_period_is_not_close_because_of_its_length() {
+    for (mut t, first, start) in [(las(), 1_000, 1_008 + 65), (as_2_6_32(), 100_000, 100_008 + 8_193)] {
+        let first = t.read_by(1, first);
+        t.serves(first, SectorOrder);
+        t.at(4).idles();
+        t.read_by(3, start);
+        t.holds(AwaitProcess, until(6));
+    }
+}
+
 /// A read that ends at 1008 or 100008, a distant one that has to wait, and one at `start` after `ms`.
 #[track_caller]
 fn check_close(t: &mut Table, ms: u64, start: u64, close: bool) {

@@ -179,6 +179,17 @@ mod tests {
         assert!(feed(&mut rate, 2_000, 1_100, Span::from_millis(1), 400, false));
     }
 
+    /// A sector may take a twentieth of a microsecond.
+    #[test]
+    fn a_rate_that_no_device_has_is_ignored() {
+        let second = Span::from_secs(1);
+        for (sectors, counts) in [(20_000_000, true), (20_001_000, false)] {
+            let (samples, sequential) = (100, 100);
+            let mut rate = Rate { samples, sequential, sectors, measured_for: second, ..Rate::new(false) };
+            assert_eq!(rate.judge(Time::ZERO + second), counts, "{sectors}");
+        }
+    }
+
     /// A measurement ends with a pause of an empty device, and counts from 32 requests on.
     #[test]
     fn a_pause_ends_a_measurement() {

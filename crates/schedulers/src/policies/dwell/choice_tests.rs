@@ -47,6 +47,19 @@ fn flow_of(t: &Table<Dwell>, id: RequestId) -> FlowId {
     t.scheduler.stored[id].flow
 }
 
+/// A stream does, at its first request of its own queue.
+#[test]
+fn asynchronous_writes_do_not_take_the_disk_over_from_scattered_requests() {
+    let mut t = table();
+    let read = t.read(0);
+    assert_eq!(dispatched(&mut t), read);
+    t.complete(read);
+    for n in 0..10 {
+        t.write(FAR + n * 8);
+        assert_eq!(t.scheduler.owner.map(|owner| owner.flow), Some(SCATTERED), "{n} writes before");
+    }
+}
+
 #[test]
 fn an_area_has_a_slice_for_its_flows_and_then_the_oldest_request_is_next() {
     let slice = Span::from_millis(150);

@@ -455,7 +455,7 @@ impl StreamScheduling {
         if let Some(close) = self.close_enough.take() {
             return Some(self.dispatch(now, view, close, Reason::CloseEnough));
         }
-        let wait = self.wait_for_child(now, stream, until);
+        let wait = self.wait_for_child(stream, until);
         if wait.is_none() {
             self.end_service_of(stream, Reason::StreamBroken);
         }
@@ -463,11 +463,11 @@ impl StreamScheduling {
     }
 
     /// Waits, if the stream's next request may still arrive in time and is worth it.
-    fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
+    fn wait_for_child(&self, id: StreamId, slice_end: Time) -> Option<Decision> {
         let stream = self.stream(id);
         let is_worth_it = !stream.is_second_chance && (!stream.writes || self.tunables.wait_after_writes);
         let is_directed = self.directives.slice_of(id).is_some();
-        if !stream.is_parent_to_be || stream.deadline <= now || !(is_worth_it || is_directed) {
+        if !stream.is_parent_to_be || !(is_worth_it || is_directed) {
             return None;
         }
         let until = Some(stream.deadline.min(slice_end));

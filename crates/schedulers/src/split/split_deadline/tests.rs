@@ -1,7 +1,7 @@
 //! Decision table.
 
 use elevator::split::{Account, Action, CallId, File, Terms, Verdict};
-use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
+use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Side, Span};
 
 use super::super::testing::Host;
 use super::*;
@@ -24,6 +24,32 @@ fn home(t: &mut Host, account: u32, start: u64) -> RequestId {
     let flags = Flags { meta: true, ..Flags::default() };
     let causes = Some(CauseSet(account));
     t.table.insert(Request { op: Op::Write, flags, causes, ..request(start, 8) })
+}
+
+#[test]
+fn urgent_requests_and_others_are_not_merged_nor_direct_ones_with_others() {
+    let mut t = host();
+    let write = |account, sync, direct, start| Request {
+        op: Op::Write,
+        flags: Flags { sync, direct, ..Flags::default() },
+        causes: Some(CauseSet(account)),
+        ..request(start, 8)
+    };
+    for (own, other, merges) in [
+        (write(1, false, false, 8), write(1, false, false, 16), true),
+        (write(0, true, false, 8), write(0, true, false, 16), true),
+        (write(1, true, true, 8), write(1, true, true, 16), true),
+        (write(1, false, false, 8), write(0, true, false, 16), false),
+        (write(0, true, false, 8), write(1, false, false, 16), false),
+        (write(1, false, false, 8), write(1, true, true, 16), false),
+        (write(0, true, true, 8), write(0, true, false, 16), false),
+    ] {
+        let id = t.table.insert(own);
+        let own = t.table.requests[id];
+        assert_eq!(t.table.scheduler.may_merge(&own, &other, Side::Back), merges, "{own:?} and {other:?}");
+        assert_eq!(t.table.dispatches(), id);
+        t.table.complete(id);
+    }
 }
 
 #[test]
