@@ -98,6 +98,17 @@ fn errors_state_their_position_and_the_nearest_name() {
 }
 
 #[test]
+fn parentheses_nine_deep_are_an_error_of_their_own() {
+    for (depth, problem) in
+        [(8, "cannot be wrapped"), (9, "nested too deeply"), (100_000, "nested too deeply")]
+    {
+        let text = format!("{}noop{}", "stream(".repeat(depth), ")".repeat(depth));
+        let error = Spec::parse(&text).unwrap_err();
+        assert!(error.kind.to_string().contains(problem), "{depth}: {}", error.kind);
+    }
+}
+
+#[test]
 fn a_list_of_known_names_has_each_once() {
     let error = Spec::parse("quantum-entangled").unwrap_err();
     let message = error.kind.to_string();

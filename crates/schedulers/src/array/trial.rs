@@ -285,7 +285,9 @@ mod tests {
         busy.trials.completed(busy.now, Sectors(1));
         assert_eq!(busy.trials.next_event(), None);
         busy.now += ms(PERIOD);
+        let total = busy.trials.total(busy.now).sectors;
         busy.trials.arrived(busy.now, &busy.tunables);
+        assert_eq!(busy.trials.total(busy.now).sectors, total, "which is that of the array");
         assert_eq!((busy.trials.conduct(), busy.trials.next_event()), (Conduct::Waits, None));
     }
 

@@ -434,6 +434,40 @@ impl VirtualStreams {
 mod tests {
     use super::*;
 
+    /// The requests of a failed member end there; those of an earlier stream are none of the next one's.
+    #[test]
+    fn a_stream_has_no_requests_on_a_member_that_failed_or_from_an_earlier_stream() {
+        for fails in [true, false] {
+            let tunables = Tunables { stream_threshold: 1, ..Tunables::default() };
+            let service_times = ServiceCurve::default();
+            let judge =
+                |now| Joining { now, tunables: &tunables, service_times: &service_times, served: None };
+            let request = |n| ArrayRequest {
+                id: elevator::array::ArrayRequestId(n),
+                op: elevator::Op::Read,
+                start: Sector(u64::from(n) * 1_000_000_000),
+                sectors: elevator::Sectors(8),
+                parts: 1,
+            };
+            let mut streams = VirtualStreams::new(1);
+            let now = Time::ZERO;
+            let id = streams.arrived(&judge(now), &request(0));
+            streams.inserted(&judge(now), id, Member(0), &crate::testing::request(0, 8));
+            assert!(streams.is_ready(now, id, &tunables));
+            if fails {
+                streams.lose(Member(0));
+                streams.regain(Member(0));
+            } else {
+                streams.completed(now, id);
+                let later = now + Span::from_secs(10);
+                assert_eq!(streams.arrived(&judge(later), &request(1)), id, "its entry is used again");
+            }
+            assert_eq!(streams.queued(id, Member(0)).count(), 0);
+            assert_eq!(streams.ends(id, Member(0)).0, Sector(0));
+            assert!(!streams.is_ready(now, id, &tunables), "no request has arrived there");
+        }
+    }
+
     #[test]
     fn the_threshold_counts_members_that_work() {
         let mut streams = VirtualStreams::new(3);

@@ -311,12 +311,9 @@ impl WorkConserving for Deadline {
 }
 
 impl ShortPath for Deadline {
-    /// Rules 2 to 5 for one request: a direction without the other, and no `next`.
+    /// Rules 2 to 5 for one request: a direction without the other, no `next`, and no writes that reads have passed: `starved` is 0.
     fn dispatch_alone(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
         self.batch.batching = 1;
-        if direction == Direction::Write {
-            self.batch.starved = 0;
-        }
         if now > arrived + self.expiry(direction) { Reason::Expired } else { Reason::NewSweep }
     }
 }

@@ -17,9 +17,9 @@ const IO_WINDOW: Span = Span::from_millis(200);
 /// A queue that was not waited for resumes its budget if its next request arrives within this multiple of `slice_idle`.
 const IN_TIME_SLICES: u64 = 3;
 
-/// The weight of a level: 80 for the highest, 10 for the lowest.
+/// The weight of a level below [`LEVELS`]: 80 for the highest, 10 for the lowest.
 fn weight_of(level: u8) -> u32 {
-    (LEVELS as u32 - u32::from(level).min(LEVELS as u32 - 1)) * 10
+    (LEVELS as u32 - u32::from(level)) * 10
 }
 
 /// The idle class has the lowest level.

@@ -77,6 +77,23 @@ fn the_next_budget_follows_from_the_use_of_the_last_one() {
     assert_eq!(t.scheduler.queues[queue].max_budget, DEFAULT, "asynchronous ones the largest");
 }
 
+#[test]
+fn a_single_small_request_does_not_end_the_wait_for_its_queue() {
+    for (sectors, device_queues, waits) in
+        [([31, 8], false, [true, false]), ([32, 8], false, [false; 2]), ([31, 8], true, [false; 2])]
+    {
+        let (mut t, queue) = in_service(of(1, PriorityClass::BestEffort, 4, 1_000), true);
+        t.scheduler.driver.queues = Some(device_queues);
+        t.scheduler.queues[queue].seeks = u32::MAX;
+        assert!(t.scheduler.queues[queue].waits);
+        for (start, sectors, waits) in [(1_008, sectors[0], waits[0]), (9_000, sectors[1], waits[1])] {
+            let sectors = elevator::Sectors(sectors);
+            t.insert(Request { sectors, ..of(1, PriorityClass::BestEffort, 4, start) });
+            assert_eq!(t.scheduler.queues[queue].waits, waits, "{sectors:?}, {device_queues}");
+        }
+    }
+}
+
 /// Sectors that a fast queue would have had in the time of the slot: seeky queues, and in longer slots all that had less than half of the device's
 /// rate. A slot shorter than a millisecond counts as 8 ms.
 #[test]

@@ -387,6 +387,18 @@ fn an_absorbed_request_passes_on_its_place_in_the_list() {
     t.idles();
 }
 
+#[test]
+fn a_request_that_absorbs_a_younger_one_keeps_its_own_place_in_the_list() {
+    let mut t = cfq();
+    let old = t.read_by(1, 1_000);
+    let other = t.at(50).read_by(1, 500);
+    let young = t.at(100).read_by(1, 1_008);
+    t.absorb(old, young);
+    t.at(126).serves(old, Expired);
+    t.serves(other, SliceOwner);
+    t.idles();
+}
+
 /// Processes start, cooperate, separate and end: every queue and context is freed.
 #[test]
 fn state_of_ended_processes_is_freed() {

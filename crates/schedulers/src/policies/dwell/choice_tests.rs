@@ -424,6 +424,18 @@ fn an_owner_is_replaced_by_urgent_flows_and_at_the_end_of_its_slice() {
     }
 }
 
+/// A cache for writes accepts them at once; their time is charged nevertheless.
+#[test]
+fn light_flows_have_credit_for_writes_from_the_time_the_device_has_them() {
+    for (op, pays) in [(Op::Write, true), (Op::Read, false)] {
+        let mut t = table();
+        t.scheduler.credit = 0;
+        let id = t.insert(Request { op, ..request(FAR, 8) });
+        assert_eq!(dispatched(&mut t), id);
+        assert_eq!(t.scheduler.credit > 0, pays, "{op:?}");
+    }
+}
+
 /// The turn of writes lasts for their slice of work.
 #[test]
 fn writes_whose_turn_it_is_are_replaced_after_their_slice() {
