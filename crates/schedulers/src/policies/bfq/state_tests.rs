@@ -189,6 +189,26 @@ fn a_process_that_was_idle_for_more_than_two_seconds_is_interactive_from_its_nex
     }
 }
 
+/// Half a second after its latest change of weight.
+#[test]
+fn an_asynchronous_queue_that_is_not_raised_is_interactive_after_a_pause() {
+    for (factor, why, pause_ms, sync, then) in [
+        (1, Raised::No, 501, false, 30),
+        (1, Raised::No, 499, false, 1),
+        (1, Raised::No, 501, true, 1),
+        (3_000, Raised::SoftRealTime, 501, false, 3_000),
+    ] {
+        let mut t = privileged();
+        t.insert(write_of(1, 1_000));
+        let queue = queue_of(&t, 1, false);
+        t.scheduler.set_factor(queue, factor);
+        t.scheduler.queues[queue].raising.why = why;
+        t.scheduler.queues[queue].raising.since = at_ms(1_000);
+        t.scheduler.reconsider_async(at_ms(1_000 + pause_ms), queue, sync);
+        assert_eq!(t.scheduler.service.get(queue).raising, then, "{why:?}, {pause_ms} ms, {sync}");
+    }
+}
+
 #[test]
 fn time_without_service_does_not_end_soft_real_time() {
     // Whether the queue is soft real-time; since when, the end of its last slot, and since when it counts at 100 ms.

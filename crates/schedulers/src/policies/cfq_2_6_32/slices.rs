@@ -210,7 +210,6 @@ impl Cfq2_6_32 {
         let (is_sync, is_idle) = (queue.is_sync, queue.is_idle_class());
         let enough = is_idle || (!is_sync && sent >= self.max_requests(level));
         if enough && self.service_tree.len() > 1 {
-            self.queues[id].slice.end = now + 1;
             self.slice_expired(now, id, false);
         }
     }
@@ -322,4 +321,36 @@ impl Cfq2_6_32 {
 /// The order by position of a queue.
 pub(super) fn level(queue: &super::queue::Queue) -> usize {
     usize::from(queue.priority.level).min(LEVELS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+
+    use elevator::Process;
+
+    use super::*;
+    use crate::Environment;
+    use crate::testing::Table;
+
+    #[test]
+    fn a_queue_whose_turn_stays_the_same_keeps_its_place_unless_its_class_changes() {
+        let mut t = Table::of(Box::new(Cfq2_6_32::new(&Environment::default())));
+        (1..=2).for_each(|process| _ = t.read_by(process, u64::from(process) * 100_000_000));
+        let cfq = &mut *t.scheduler;
+        let [first, second] = [1, 2].map(|process| {
+            let slot = cfq.contexts.find(Some(Process::single(process).context)).unwrap();
+            cfq.contexts[slot].queue.unwrap()
+        });
+        let next = |cfq: &Cfq2_6_32| cfq.service_tree.first().unwrap().1;
+        assert_eq!(next(cfq), first, "it arrived alone");
+        // Both have the turn of one of two queues.
+        cfq.take_turn(0, first, false);
+        assert_eq!(next(cfq), second);
+        cfq.take_turn(0, second, false);
+        assert_eq!(next(cfq), second);
+        cfq.queues[first].priority.class = PriorityClass::RealTime;
+        cfq.take_turn(0, first, false);
+        assert_eq!(next(cfq), first);
+    }
 }

@@ -178,6 +178,19 @@ fn a_group_expires_after_its_lifetime() {
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
 }
 
+#[test]
+fn the_limit_on_groups_holds_from_its_change_on() {
+    let mut t = cas();
+    (1..=4).for_each(|n| joins(&mut t, n, FAR * u64::from(n)));
+    assert_eq!(t.items().len(), 4);
+    for (limit, then) in [(2, 2), (3, 3)] {
+        t.scheduler.tune("groups_max", Value::Count(limit)).unwrap();
+        assert!(t.items().len() as u64 <= limit);
+        (5..=9).for_each(|n| joins(&mut t, n, FAR * u64::from(n)));
+        assert_eq!(t.items().len(), then);
+    }
+}
+
 /// A member that continues at the same position after a long pause forms a new group.
 #[test]
 fn members_of_an_expired_group_form_a_new_one() {

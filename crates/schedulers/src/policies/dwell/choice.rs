@@ -2,7 +2,7 @@
 
 use elevator::{Op, Reason, Request, Sector, Span, Time, View};
 
-use super::flows::{Flow, FlowId, REAL_TIME, SCATTERED, WRITES};
+use super::flows::{Flow, FlowId, REAL_TIME, SCATTERED, WRITES, is_stream};
 use super::{BACKWARD_PENALTY, Dwell, Owner};
 
 /// Age from which random requests are served in the order of age instead of position.
@@ -55,8 +55,8 @@ impl Dwell {
     /// - otherwise the oldest.
     fn nearest(&self, now: Time, view: &View<'_>, oldest: FlowId, but: Option<FlowId>) -> FlowId {
         let alike = self.alike(now, self.is_light(now, oldest), but);
-        if oldest > WRITES && now < self.area + self.tunables.stream_slice {
-            let streams = alike.clone().filter(|&flow| flow > WRITES);
+        if is_stream(oldest) && now < self.area + self.tunables.stream_slice {
+            let streams = alike.clone().filter(|&flow| is_stream(flow));
             let places = streams.map(|flow| (self.place(view, flow), flow));
             let near = places.filter(|((_, distance), _)| *distance <= self.flows.near()).min();
             if let Some((_, near)) = near {

@@ -7,7 +7,7 @@
 use elevator::array::{ArrayMember, Directive, Report};
 use elevator::{Decision, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
 
-use super::flows::{FlowId, REAL_TIME, SCATTERED, WRITES};
+use super::flows::{FlowId, REAL_TIME, SCATTERED, is_stream};
 use super::{Dwell, hold};
 use crate::parts::directives::Adopted;
 
@@ -22,7 +22,7 @@ impl Dwell {
         let track = self.stored[request.id].track;
         if called.is_none() {
             self.directives.adopted = None;
-            if track <= WRITES {
+            if !is_stream(track) {
                 return;
             }
             self.flows.establish(track, self.tunables.stream_threshold);

@@ -22,6 +22,11 @@ pub(super) const BULK: FlowId = 2;
 pub(super) const WRITES: FlowId = 3;
 /// The first stream.
 const STREAMS: usize = 4;
+/// Whether the flow is a stream, and not one of the four for requests of a kind.
+pub(super) fn is_stream(flow: FlowId) -> bool {
+    usize::from(flow) >= STREAMS
+}
+
 /// Flows in the table: a bit of a word each. More streams than this count as scattered requests.
 const FLOWS: usize = 32;
 

@@ -122,7 +122,7 @@ mod measured;
 #[cfg(test)]
 mod tests;
 
-use flows::{BULK, FlowId, Flows, PROMPT, REAL_TIME, SCATTERED, WRITES};
+use flows::{BULK, FlowId, Flows, PROMPT, REAL_TIME, SCATTERED, WRITES, is_stream};
 use gains::Gains;
 
 tunables! {
@@ -634,7 +634,7 @@ impl Scheduler for Dwell {
         self.flows.requeued(flow);
         self.by_age.push_back(&mut self.ages[usize::from(is_async)], request.id);
         // The first requests of the flow were served as scattered ones; it is the flow for which the disk waits.
-        let is_new = flow > WRITES && self.flows.get(flow).is_new(self.tunables.stream_threshold);
+        let is_new = is_stream(flow) && self.flows.get(flow).is_new(self.tunables.stream_threshold);
         if is_new && self.owner.is_some_and(|owner| owner.flow == SCATTERED) {
             self.area = now;
             let (work, is_light) = (Span::from_secs(3_600), self.is_light(now, flow));

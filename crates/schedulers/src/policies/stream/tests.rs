@@ -457,6 +457,22 @@ fn item_of(t: &Table, role: &str) -> Option<Item> {
 }
 
 #[test]
+fn inspection_shows_a_stream_whose_child_is_queued() {
+    let mut t = table(&[]);
+    let first = t.read(0);
+    let other = t.read(elsewhere(0));
+    t.serves(first, FirstCome);
+    t.sends(other, FirstCome);
+    assert!(item_of(&t, "child queued").is_none());
+    let child = t.read(8);
+    t.at(1_000).complete(other); // the time for another child is over
+    let item = item_of(&t, "child queued").expect("a stream");
+    assert_eq!(item.fact("position"), Some(Fact::Sector(Sector(16))));
+    t.sends(child, FirstCome);
+    assert!(item_of(&t, "child queued").is_none());
+}
+
+#[test]
 fn inspection_shows_the_served_stream_and_the_awaited_child() {
     let mut t = table(&[]);
     assert!(item_of(&t, "served").is_none());

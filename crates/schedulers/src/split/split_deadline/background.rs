@@ -359,11 +359,15 @@ mod tests {
 
     /// Writes each ms, of which the device's cache accepts each in half a ms, and an fsync each 500 ms. Returns the speed in pages per ms.
     fn period(background: &mut Background, number: u64, pages_per_ms: u32, left_ms: u64) -> u64 {
+        period_until(background, number, pages_per_ms, left(left_ms))
+    }
+
+    fn period_until(background: &mut Background, number: u64, pages_per_ms: u32, fsync: Returned) -> u64 {
         for ms in number * 500..number * 500 + 500 {
             let write = Request { op: Op::Write, ..request(0, 8 * pages_per_ms) };
             background.served(at_ms(ms), &write, false, Span::from_micros(500));
         }
-        background.is_durable(at_ms(number * 500 + 500), left(left_ms));
+        background.is_durable(at_ms(number * 500 + 500), fsync);
         background.speed / 8 / 1000
     }
 
@@ -422,5 +426,14 @@ mod tests {
         assert_eq!(period(&mut background, 10, 50, 60), 110, "it was not the limit");
         background.is_durable(at_ms(5501), left(0));
         assert_eq!(background.speed / 8 / 1000, 110, "too short a period");
+    }
+
+    #[test]
+    fn an_fsync_in_time_reduces_the_speed_by_a_sixteenth_at_most() {
+        let mut background = Background::default();
+        period(&mut background, 0, 100, 0);
+        assert_eq!(period(&mut background, 1, 100, 19), 150);
+        let fsync = Returned { deadline: Span::from_millis(400), left: Span::from_millis(100) };
+        assert_eq!(period_until(&mut background, 2, 150, fsync), 140, "not by 10%, half of 100 ms of 500");
     }
 }

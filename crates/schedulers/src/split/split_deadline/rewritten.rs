@@ -308,7 +308,7 @@ mod tests {
         let mut rewritten = Rewritten::default();
         (0..1000).for_each(|number| rewritten.written(at_ms(0), &page(number)));
         rewritten.dirtied(at_ms(1), &page(700));
-        rewritten.written(at_ms(30_001), &page(5000));
+        rewritten.written(at_ms(30_000), &page(5000));
         assert_eq!((rewritten.chunks.len(), rewritten.outdated.len()), (2, 2), "one is dirty");
         rewritten.cleaned(&page(700));
         rewritten.written(at_ms(70_000), &page(5000));

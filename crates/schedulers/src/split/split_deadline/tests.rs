@@ -1,6 +1,6 @@
 //! Decision table.
 
-use elevator::split::{Account, Action, CallId, File, Terms, Verdict};
+use elevator::split::{Account, Action, CallId, CallKind, File, Split, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Side, Span};
 
 use super::super::testing::Host;
@@ -24,6 +24,29 @@ fn home(t: &mut Host, account: u32, start: u64) -> RequestId {
     let flags = Flags { meta: true, ..Flags::default() };
     let causes = Some(CauseSet(account));
     t.table.insert(Request { op: Op::Write, flags, causes, ..request(start, 8) })
+}
+
+/// The device is slower than its cache: 100 pages take 10 ms, and 20 ms of the fsync.
+#[test]
+fn the_time_of_the_flush_of_an_fsync_counts_as_time_of_the_writes() {
+    for with_fsync in [true, false] {
+        let mut policy = SplitDeadline::default();
+        let now = at_ms(0);
+        let fsync_deadline = Some(Span::from_millis(100));
+        policy.account(now, Account(0), Terms { fsync_deadline, ..Terms::default() });
+        policy.causes(CauseSet(1), &[Account(1)]);
+        let write = Request { op: Op::Write, ..request(0, 800) };
+        policy.background.served(now, &write, true, Span::from_millis(10));
+        (0..500).for_each(|_| policy.background.dirtied(CauseSet(1)));
+        let kind = CallKind::Fsync { file: File(1) };
+        let call = SystemCall { id: CallId(0), account: Account(u32::from(!with_fsync)), kind };
+        assert_eq!(policy.entered(at_ms(10), &call), Verdict::Proceed);
+        policy.returned(at_ms(10), &SystemCall { id: CallId(1), account: Account(1), kind });
+        policy.returned(at_ms(30), &call);
+        let takes_100_ms = policy.background.pressure(at_ms(1_000), Span::from_millis(100), 0, 0)
+            != background::Pressure::Low;
+        assert_eq!(takes_100_ms, with_fsync);
+    }
 }
 
 #[test]
