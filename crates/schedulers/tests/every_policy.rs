@@ -34,6 +34,25 @@ fn policies() -> Vec<String> {
     names
 }
 
+/// A host does not look up processes for these, and passes single requests to the device at once.
+#[test]
+fn policies_that_need_no_processes_declare_it_and_simple_ones_their_short_path() {
+    for (name, ignores_processes, has_short_path) in [
+        ("noop", true, true),
+        ("deadline-2.6.9", true, true),
+        ("deadline-2.6.32", true, true),
+        ("stream(noop)", true, false),
+        ("stream(mq-deadline)", false, false),
+        ("anticipatory", false, false),
+        ("cfq", false, false),
+        ("bfq", false, false),
+    ] {
+        let mut policy = Spec::parse(name).unwrap().build(&Environment::default()).unwrap();
+        assert_eq!(policy.ignores_processes(), ignores_processes, "{name}");
+        assert_eq!(policy.short_path().is_some(), has_short_path, "{name}");
+    }
+}
+
 /// Runs one policy in every setting, and one setting twice.
 fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
     let spec = Spec::parse(name).map_err(|error| error.to_string())?;

@@ -364,6 +364,9 @@ fn merged_requests_keep_their_stream() {
     scene.coordinator.grown(scene.now, first.member, &grown, Some(&second.request));
     scene.serve(Submitted { request: grown, ..first }, ms(5));
     scene.coordinator.completed(scene.now, second.job);
+    let stream = scene.coordinator.jobs[first.job.0 as usize].stream;
+    assert_eq!(scene.coordinator.streams.queued(stream, first.member).count(), 0);
+    assert_eq!(scene.coordinator.streams.ends(stream, first.member).0, grown.end());
     scene.read(11..14, ms(20), Span::ZERO);
     assert!(!scene.directives().is_empty());
 }

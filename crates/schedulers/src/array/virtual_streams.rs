@@ -434,6 +434,36 @@ impl VirtualStreams {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_child_takes_less_time_than_the_selected_request_with_the_wait() {
+        let tunables = Tunables { early_child: 50, ..Tunables::default() };
+        let service_times = ServiceCurve::default();
+        let judge =
+            Joining { now: Time::ZERO, tunables: &tunables, service_times: &service_times, served: None };
+        let (position, start) = (Sector(0), Sector(1_000_000));
+        let service = service_times.service_time(position, start, tunables.backward_penalty);
+        let (ns, waited) = (Span::from_nanos(1), Span::from_millis(3));
+        for (waited, budget, is_child) in [
+            (Some(waited), waited + service, false),
+            (Some(waited), waited + service + ns, true),
+            (Some(waited), waited - ns, false),
+            (None, service * 2, false),
+            (None, service * 2 + ns * 2, true),
+        ] {
+            let found = judge.satisfies(Parent { position, waited, budget }, start);
+            assert_eq!(found, is_child.then_some(service), "{waited:?}, {budget}");
+        }
+    }
+
+    #[test]
+    fn a_program_does_not_think_while_it_waits_for_a_request() {
+        let ms = Span::from_millis;
+        for (unfinished, clock) in [(1, 5), (0, 15)] {
+            let stream = VirtualStream { unfinished, thought: ms(5), ..VirtualStream::default() };
+            assert_eq!(stream.think_clock(Time::ZERO + ms(10)), ms(clock));
+        }
+    }
+
     /// The requests of a failed member end there; those of an earlier stream are none of the next one's.
     #[test]
     fn a_stream_has_no_requests_on_a_member_that_failed_or_from_an_earlier_stream() {

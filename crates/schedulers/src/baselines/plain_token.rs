@@ -266,6 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn an_absorbed_request_is_not_queued_any_more() {
+        for level in [Level::Block, Level::Call] {
+            let mut t = host(level);
+            let [own, absorbed, other] = [0, 8, 100].map(|start| submitted(&mut t, 77, start));
+            t.table.absorb(own, absorbed);
+            t.table.serves(own, Reason::FirstCome);
+            t.table.serves(other, Reason::FirstCome);
+            t.table.idles();
+        }
+    }
+
+    #[test]
     fn token_call_charges_bytes_of_calls_and_no_requests() {
         let mut t = host(Level::Call);
         assert_eq!(t.write(1, 1).1, Verdict::Proceed);

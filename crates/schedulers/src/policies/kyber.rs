@@ -112,11 +112,11 @@ impl Histogram {
         self.0.iter().sum()
     }
 
-    /// The bucket of the given percentile. Resets the histogram.
+    /// The bucket of the given percentile, up to 100. Resets the histogram.
     fn take_percentile(&mut self, percent: u32) -> usize {
         let mut rank = (self.samples() * percent).div_ceil(100);
         let mut bucket = 0;
-        while bucket < BUCKETS - 1 && self.0[bucket] < rank {
+        while self.0[bucket] < rank {
             rank -= self.0[bucket];
             bucket += 1;
         }

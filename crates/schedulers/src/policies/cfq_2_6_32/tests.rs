@@ -308,6 +308,31 @@ fn the_real_time_class_preempts_and_the_idle_class_is_served_last() {
     t.at(16).serves(idle, NewSlice);
 }
 
+/// Metadata of another queue goes first, unless the owner has some queued as well.
+#[test]
+fn metadata_preempts_an_owner_without_metadata() {
+    let meta = |process, start| {
+        let flags = Flags { meta: true, ..Flags::default() };
+        Request { flags, ..with_priority(process, start, PriorityClass::BestEffort, 4) }
+    };
+    for owner_has_more in [true, false] {
+        let mut t = cfq();
+        let served = t.insert(meta(1, 1_000));
+        let own = t.insert(if owner_has_more {
+            meta(1, 2_000)
+        } else {
+            with_priority(1, 2_000, PriorityClass::BestEffort, 4)
+        });
+        t.serves(served, NewSlice);
+        let other = t.insert(meta(2, FAR));
+        if owner_has_more {
+            t.serves(own, SliceOwner);
+        } else {
+            t.serves(other, NewSlice);
+        }
+    }
+}
+
 #[test]
 fn while_idling_a_close_request_takes_the_slice() {
     let mut t = cfq();

@@ -424,6 +424,32 @@ fn an_owner_is_replaced_by_urgent_flows_and_at_the_end_of_its_slice() {
     }
 }
 
+#[test]
+fn real_time_requests_are_light_however_many_are_contiguous() {
+    let mut t = table();
+    for n in 0..20 {
+        let mut read = request(FAR + n * 2048, 2048);
+        read.priority.class = PriorityClass::RealTime;
+        t.insert(read);
+        let id = dispatched(&mut t);
+        t.complete(id);
+    }
+    assert!(t.scheduler.is_light(t.now, REAL_TIME));
+}
+
+/// A slice of work, and another for each 32 that are queued.
+#[test]
+fn a_turn_of_writes_has_more_work_if_more_are_queued() {
+    for (queued, slices) in [(1, 1), (31, 1), (32, 2), (96, 4)] {
+        let mut t = table();
+        (0..queued).for_each(|n| _ = t.write(n * 1_000_000));
+        dispatched(&mut t);
+        let owner = t.scheduler.owner.expect("the writes");
+        let slice = t.scheduler.tunables.write_slice * slices;
+        assert!(owner.work < slice && owner.work > slice - Span::from_millis(50), "{queued}: {}", owner.work);
+    }
+}
+
 /// A cache for writes accepts them at once; their time is charged nevertheless.
 #[test]
 fn light_flows_have_credit_for_writes_from_the_time_the_device_has_them() {
