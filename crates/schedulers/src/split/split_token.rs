@@ -669,6 +669,24 @@ mod tests {
     }
 
     #[test]
+    fn the_device_does_not_wait_for_a_run_whose_turn_is_over() {
+        for (turn_bytes, is_over) in [(8192, true), (8193, false)] {
+            let mut t = host();
+            t.table.scheduler.tune("turn_bytes", elevator::Value::Count(turn_bytes)).unwrap();
+            for start in [900_000, 900_008] {
+                let write = t.caused(1, Op::Write, start, 8);
+                t.table.serves(write, Reason::SliceOwner);
+            }
+            let read = t.caused(0, Op::Read, 100, 8);
+            if is_over {
+                t.table.serves(read, Reason::RoundRobin);
+            } else {
+                t.table.holds(HoldReason::AwaitSliceOwner, Some(at_ms(10)));
+            }
+        }
+    }
+
+    #[test]
     fn after_a_write_for_which_a_process_waits_reads_are_next() {
         let mut t = host();
         for start in [900_000, 900_008] {

@@ -296,9 +296,7 @@ impl Bfq {
     /// Executes a permanent merge that was deferred.
     fn merge_stably(&mut self, id: QueueId, context: ContextId) -> Option<QueueId> {
         let other = self.contexts[context].stable_merge?;
-        let wanted =
-            !self.idling_pays(id) && self.queues[id].processes > 0 && self.queues[other].processes > 0;
-        let into = if wanted { self.arrange_merge(id, other) } else { None };
+        let into = if self.idling_pays(id) { None } else { self.arrange_merge(id, other) };
         if let Some(into) = into {
             self.contexts[context].stably_merged = true;
             if let Some(owner) = self.queues[into].owner {

@@ -154,8 +154,7 @@ impl Bfq {
             }
         } else if self.may_time_out(now, id) {
             self.expire(now, id, false, Expiry::Timeout);
-        } else if self.queues[id].is_empty() && (self.queues[id].dispatched == 0 || !self.better_to_idle(id))
-        {
+        } else if self.queues[id].is_empty() {
             self.expire(now, id, false, Expiry::NoMoreRequests);
         }
     }

@@ -78,6 +78,18 @@ fn the_next_budget_follows_from_the_use_of_the_last_one() {
 }
 
 #[test]
+fn the_device_does_not_idle_for_a_queue_without_processes() {
+    for processes in [1, 0] {
+        let (mut t, queue) = in_service(of(1, PriorityClass::BestEffort, 4, 1_000), true);
+        t.scheduler.driver.queues = Some(false);
+        t.scheduler.queues[queue].processes = processes;
+        let bfq = &t.scheduler;
+        let idles = [bfq.idling_pays(queue), bfq.needs_idling(queue), bfq.better_to_idle(queue)];
+        assert_eq!(idles, [processes == 1; 3], "{processes}");
+    }
+}
+
+#[test]
 fn a_single_small_request_does_not_end_the_wait_for_its_queue() {
     for (sectors, device_queues, waits) in
         [([31, 8], false, [true, false]), ([32, 8], false, [false; 2]), ([31, 8], true, [false; 2])]
