@@ -201,6 +201,35 @@ fn a_process_that_was_idle_for_more_than_two_seconds_is_interactive_from_its_nex
     }
 }
 
+/// Its state before was raised since 0 ms, for interactive use or soft real-time use; the present is 1,000 ms.
+#[test]
+fn a_queue_that_was_split_is_raised_for_the_rest_of_its_time_unless_it_is_of_a_large_burst() {
+    let (interactive, soft) = ((30, Raised::Interactive), (3_000, Raised::SoftRealTime));
+    for ((factor, why), lasts_ms, interactive_since, in_burst, then) in [
+        (interactive, 1_000, None, false, 30),
+        (interactive, 999, None, false, 1),
+        (interactive, 1_000, None, true, 1),
+        (soft, 1_000, None, false, 3_000),
+        (soft, 999, Some(0), false, 30),
+        (soft, 999, Some(0), true, 1),
+        (soft, 1_000, Some(0), true, 1),
+        ((1, Raised::No), 0, None, false, 1),
+    ] {
+        let mut t = privileged();
+        t.insert(of(1, PriorityClass::BestEffort, 4, 1_000));
+        let queue = queue_of(&t, 1, true);
+        let state = &mut t.scheduler.queues[queue];
+        state.in_large_burst = in_burst;
+        state.raising.why = why;
+        state.raising.since = at_ms(0);
+        state.raising.lasts = Span::from_millis(lasts_ms);
+        state.raising.interactive_since = interactive_since.map(at_ms);
+        t.scheduler.resume_raising(at_ms(1_000), queue, factor);
+        let raising = t.scheduler.service.get(queue).raising;
+        assert_eq!(raising, then, "{why:?}, {lasts_ms} ms, {interactive_since:?}, {in_burst}");
+    }
+}
+
 /// Half a second after its latest change of weight.
 #[test]
 fn an_asynchronous_queue_that_is_not_raised_is_interactive_after_a_pause() {
