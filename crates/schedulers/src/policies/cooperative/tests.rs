@@ -107,6 +107,8 @@ fn a_group_without_continuations_is_not_waited_for_until_one_occurs() {
     file(&mut t, 1, 100_000, WaitOver);
     let other = t.read_by(50, FAR);
     t.serves(other, WaitUseless); // no process has continued for ended ones so far
+    let ended = t.items().last().and_then(|group| group.fact("nobody_goes_on"));
+    assert!(matches!(ended, Some(Fact::Percent(50..=100))), "{ended:?}");
     // Processes continue although the device does not wait: the group learns from each continuation.
     for n in 2..6 {
         later(&mut t, 2);
@@ -188,6 +190,20 @@ fn the_limit_on_groups_holds_from_its_change_on() {
         assert!(t.items().len() as u64 <= limit);
         (5..=9).for_each(|n| joins(&mut t, n, FAR * u64::from(n)));
         assert_eq!(t.items().len(), then);
+    }
+}
+
+#[test]
+fn a_group_with_a_queued_request_does_not_expire() {
+    for is_queued in [true, false] {
+        let mut t = cas();
+        let first = t.read_by(1, 100_000);
+        if !is_queued {
+            serve(&mut t, first);
+        }
+        later(&mut t, 1_500);
+        t.read_by(2, 100_008);
+        assert_eq!(t.items().len(), if is_queued { 1 } else { 2 });
     }
 }
 

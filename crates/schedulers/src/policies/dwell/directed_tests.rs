@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use elevator::array::{Directive, Report};
-use elevator::{Decision, HoldReason, Priority, Reason, Request};
+use elevator::{Decision, Device, HoldReason, Priority, Reason, Request};
 
 use super::*;
 use crate::testing::member::{ELSEWHERE, called, service_times};
@@ -24,6 +24,21 @@ fn an_urgent_request_goes_first_and_is_reported() {
     let now = t.now;
     t.direct(Directive::Slice(now));
     t.serves(other, Reason::NewSlice);
+}
+
+#[test]
+fn the_selected_request_is_that_of_the_flow_that_would_own_the_disk_next() {
+    let mut t = table();
+    let selected = |t: &mut Table| {
+        let device = Device { depth: 1, in_flight: 0, last_dispatched: None, positioning: None };
+        let view = View { requests: &t.requests, device };
+        t.scheduler.array_member().expect("an array member").selected(t.now, &view)
+    };
+    assert_eq!(selected(&mut t), None);
+    let read = t.read(ELSEWHERE);
+    t.write(0);
+    assert_eq!(selected(&mut t), Some(read), "and not the write");
+    t.serves(read, Reason::NewSlice);
 }
 
 #[test]

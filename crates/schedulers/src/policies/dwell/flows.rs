@@ -409,7 +409,7 @@ impl Flows {
         flow.adds(now, request, false);
     }
 
-    /// The nearest stream that a request continues.
+    /// The nearest stream that a request continues. [`forget`](Self::forget) has removed those that are over.
     fn continued(&self, now: Time, request: &Request) -> Option<FlowId> {
         let mut best = None;
         for id in bits(self.used) {
@@ -420,10 +420,7 @@ impl Flows {
                 false if now.since(flow.idle_since) <= PROMPT => self.near.max(flow.reach),
                 false => self.near,
             };
-            if distance <= reach
-                && (flow.outstanding > 0 || now < flow.expires)
-                && best.is_none_or(|(least, _)| distance < least)
-            {
+            if distance <= reach && best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, id));
             }
         }

@@ -28,6 +28,7 @@ impl Stand {
     }
 
     fn arrives(&mut self, request: Request) -> FlowId {
+        self.flows.forget(self.now);
         self.flows.tracked(self.now, &request, &self.curve)
     }
 

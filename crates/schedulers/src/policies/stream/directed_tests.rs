@@ -27,9 +27,21 @@ fn an_urgent_request_goes_first_and_is_reported() {
     t.at(100).holds(HoldReason::AwaitChild, Some(at_ms(110)));
     let second = t.read(8);
     t.serves(second, Reason::Child);
+    assert_eq!(t.report(), None, "it was there");
     let now = t.now;
     t.direct(Directive::Slice(now));
     t.serves(other, Reason::StreamSliceOver);
+}
+
+#[test]
+fn the_arrival_of_the_head_is_not_reported_once_the_slice_has_been_ended() {
+    let mut t = table();
+    let (first, _) = called(&mut t);
+    t.sends(first, Reason::Urgent);
+    let now = t.now;
+    t.direct(Directive::Slice(now));
+    t.complete(first);
+    assert_eq!(t.report(), None);
 }
 
 #[test]

@@ -457,6 +457,19 @@ fn item_of(t: &Table, role: &str) -> Option<Item> {
 }
 
 #[test]
+fn children_are_expected_of_64_streams_at_most() {
+    let mut t = table(&[]);
+    t.depth = 100;
+    for n in 1..=70 {
+        let read = t.read(elsewhere(n));
+        t.sends(read, FirstCome);
+        let parents =
+            t.items().iter().filter(|item| item.fact("role") == Some(Fact::Word("parent-to-be"))).count();
+        assert_eq!(parents as u64, n.min(64));
+    }
+}
+
+#[test]
 fn inspection_shows_a_stream_whose_child_is_queued() {
     let mut t = table(&[]);
     let first = t.read(0);
