@@ -9,6 +9,7 @@ pub(super) const STRIDE: i64 = 840;
 const PAGE: i64 = 4096;
 
 /// An account's service and activity.
+#[derive(Clone)]
 struct Member {
     share: i64,
     /// Cost over share; comparable between accounts.
@@ -37,15 +38,9 @@ const fn share(priority: Priority) -> i64 {
 impl Shares {
     /// Sets the number of accounts. New accounts begin with the service of the least served one.
     pub(super) fn grow(&mut self, accounts: usize) {
-        let service = self.floor();
-        while self.members.len() < accounts {
-            self.members.push(Member {
-                share: share(Priority::default()),
-                service,
-                pending: 0,
-                is_running: false,
-            });
-        }
+        let (share, service) = (share(Priority::default()), self.floor());
+        let new = Member { share, service, pending: 0, is_running: false };
+        self.members.resize(accounts.max(self.members.len()), new);
     }
 
     /// An account's part of the shares of all accounts with running programs, in percent; `None` if it has none.

@@ -282,6 +282,8 @@ mod tests {
         rewritten.dirtied(at_ms(0), &page(AT_ONCE + 20));
         rewritten.dirtied(at_ms(0), &page(2 * AT_ONCE + 1));
         assert_eq!(rewritten.pages(), AT_ONCE - 19, "the last one is after the end");
+        (0..=2 * AT_ONCE + 1).for_each(|number| rewritten.cleaned(&page(number)));
+        assert_eq!((rewritten.pages(), rewritten.before_end), (0, 0));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Decision table.
 
 use elevator::split::{Account, Action, CallId, CallKind, File, Split, SystemCall, Terms, Verdict};
-use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Side, Span};
+use elevator::{
+    CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Scheduler, Side, Span,
+};
 
 use super::super::testing::Host;
 use super::*;
@@ -46,6 +48,47 @@ fn the_time_of_the_flush_of_an_fsync_counts_as_time_of_the_writes() {
         let takes_100_ms = policy.background.pressure(at_ms(1_000), Span::from_millis(100), 0, 0)
             != background::Pressure::Low;
         assert_eq!(takes_100_ms, with_fsync);
+    }
+}
+
+/// Each has 100 dirty background pages at its beginning, and so many sectors of these or of its own account are written while it runs.
+#[test]
+fn fsyncs_have_waited_for_dirty_pages_if_most_of_these_are_written_meanwhile() {
+    for (account, sectors, waits) in [(1, 800, true), (1, 399, false), (0, 800, false)] {
+        let mut policy = SplitDeadline::default();
+        let fsync_deadline = Some(Span::from_millis(100));
+        policy.account(at_ms(0), Account(0), Terms { fsync_deadline, ..Terms::default() });
+        (0..2).for_each(|n| policy.causes(CauseSet(n), &[Account(n)]));
+        (0..100).for_each(|_| policy.background.dirtied(CauseSet(1)));
+        for n in 0..2 {
+            let kind = CallKind::Fsync { file: File(1) };
+            let call = SystemCall { id: CallId(n), account: Account(0), kind };
+            assert_eq!(policy.entered(at_ms(0), &call), Verdict::Proceed);
+            let flags = Flags { sync: true, ..Flags::default() };
+            let causes = Some(CauseSet(account));
+            let id = RequestId(n);
+            policy.insert(at_ms(0), &Request { id, op: Op::Write, flags, causes, ..request(0, sectors) });
+            policy.returned(at_ms(1), &call);
+        }
+        assert_eq!(policy.transactions.wait(), waits, "{sectors} sectors of account {account}");
+    }
+}
+
+/// `may_merge` rejects such a merge.
+#[test]
+fn no_request_is_lost_if_a_host_merges_an_urgent_one_with_another() {
+    for urgent_is_absorbed in [true, false] {
+        let mut t = host();
+        let other = t.caused(1, Op::Write, 8, 8);
+        let urgent = sync_write(&mut t, 0, 16);
+        let (request, absorbed) = if urgent_is_absorbed { (other, urgent) } else { (urgent, other) };
+        t.table.absorb(request, absorbed);
+        let last = t.caused(1, Op::Write, 900, 8);
+        for id in [request, last] {
+            assert_eq!(t.table.dispatches(), id);
+            t.table.complete(id);
+        }
+        t.table.idles();
     }
 }
 
