@@ -234,7 +234,7 @@ impl ByProcess {
         }
         let close = request.filter(|r| r.kind == Kind::Sync && self.is_close_2_6_32(s, r));
         let exited = !self.processes.is_running(awaited);
-        if exited && (close.is_some() || self.processes[awaited].ttime.is_empty()) {
+        if exited {
             self.note_exit(awaited);
         }
         if let Some(close) = close {

@@ -47,6 +47,29 @@ fn flow_of(t: &Table<Dwell>, id: RequestId) -> FlowId {
     t.scheduler.stored[id].flow
 }
 
+/// However soon each one has followed the one before.
+#[test]
+fn the_disk_does_not_wait_for_asynchronous_writes_and_long_synchronous_ones() {
+    let bulk = |start: u64| Request { sectors: Sectors(1024), ..direct(start) };
+    let write = |start: u64| Request { op: Op::Write, ..request(start, 8) };
+    for (is_bulk, own, other) in
+        [(true, bulk as fn(u64) -> Request, write as fn(u64) -> Request), (false, write, bulk)]
+    {
+        let mut t = table();
+        for n in 0..50 {
+            // Long writes that continue each other are a stream's.
+            let id = t.insert(own(if is_bulk { n * 10_000_000 } else { FAR + n * 8 }));
+            assert_eq!(dispatched(&mut t), id);
+            assert_eq!(flow_of(&t, id), if is_bulk { BULK } else { WRITES });
+            t.now += Span::from_micros(100);
+            t.complete(id);
+            t.now += Span::from_micros(100);
+        }
+        let other = t.insert(other(3 * FAR));
+        assert_eq!(t.dispatches(), other, "bulk: {is_bulk}");
+    }
+}
+
 /// A stream does, at its first request of its own queue.
 #[test]
 fn asynchronous_writes_do_not_take_the_disk_over_from_scattered_requests() {

@@ -429,12 +429,9 @@ impl Flows {
 
     /// A stream of one request so far, in the place of one that is over; [`SCATTERED`] if all places are taken.
     fn begin(&mut self, now: Time, request: &Request, service_times: &ServiceCurve) -> FlowId {
-        let mut free = (STREAMS..FLOWS).find(|&id| self.used & 1 << id == 0);
-        if free.is_none() {
-            let idle = (STREAMS..FLOWS).filter(|&id| self.all[id].outstanding == 0);
-            free = idle.min_by_key(|&id| self.all[id].expires);
-        }
-        let Some(free) = free else {
+        // Places that are not in use have expired: they precede those that will.
+        let idle = (STREAMS..FLOWS).filter(|&id| self.all[id].outstanding == 0);
+        let Some(free) = idle.min_by_key(|&id| self.all[id].expires) else {
             self.joins(now, request, SCATTERED, service_times);
             return SCATTERED;
         };
