@@ -460,6 +460,19 @@ fn real_time_requests_are_light_however_many_are_contiguous() {
     assert!(t.scheduler.is_light(t.now, REAL_TIME));
 }
 
+#[test]
+fn heavy_flows_have_been_served_when_a_request_of_one_is_dispatched() {
+    let long = |start: u64| Request { sectors: Sectors(1024), ..direct(start) };
+    let write = Request { op: Op::Write, ..request(FAR, 8) };
+    for (request, is_heavy) in [(long(FAR), true), (write, false), (request(FAR, 8), false)] {
+        let mut t = table();
+        t.now += Span::from_secs(1);
+        let id = t.insert(request);
+        assert_eq!(dispatched(&mut t), id);
+        assert_eq!(t.scheduler.last_heavy == t.now, is_heavy, "{request:?}");
+    }
+}
+
 /// A slice of work, and another for each 32 that are queued.
 #[test]
 fn a_turn_of_writes_has_more_work_if_more_are_queued() {

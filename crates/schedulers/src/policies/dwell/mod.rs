@@ -369,9 +369,9 @@ impl Dwell {
 
     // Light and heavy flows
 
+    /// Only the contiguous data of streams makes them heavy; real-time and scattered requests are light.
     fn is_light(&self, now: Time, flow: FlowId) -> bool {
         match flow {
-            REAL_TIME | SCATTERED => true,
             BULK | WRITES => false,
             _ => !self.flows.is_heavy(now, flow, self.tunables.light_kib << 10),
         }

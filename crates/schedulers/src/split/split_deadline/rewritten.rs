@@ -310,7 +310,11 @@ mod tests {
         let mut rewritten = Rewritten::default();
         (0..1000).for_each(|number| rewritten.written(at_ms(0), &page(number)));
         rewritten.dirtied(at_ms(1), &page(700));
+        let other = Page { file: File(8), ..page(0) };
+        rewritten.dirtied(at_ms(0), &other);
+        rewritten.cleaned(&other);
         rewritten.written(at_ms(30_000), &page(5000));
+        assert!(rewritten.files.keys().eq(&[File(7)]));
         assert_eq!((rewritten.chunks.len(), rewritten.outdated.len()), (2, 2), "one is dirty");
         rewritten.cleaned(&page(700));
         rewritten.written(at_ms(70_000), &page(5000));
