@@ -554,7 +554,7 @@ mod tests {
     #[test]
     fn the_disk_below_a_loop_device_is_out_of_reach_unless_it_is_followed() {
         let tree = loop_devices("reach");
-        tree.device("virtual/block/loop3", (7, 3), &[ON_DISK], &[]);
+        tree.device("virtual/block/loop3", (7, 3), &[NONE, ON_DISK], &[]);
         let loops = ["virtual/block/loop0", "virtual/block/loop3"];
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "crypt")], &loops[..1]);
         tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &loops);
