@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use elevator::{Flags, Op, SECTOR_BYTES, Sector, Time};
-use evaluation::input::{self, Opened, Reading, Replaying};
+use evaluation::input::{self, Completions, Opened, Reading, Replaying};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -195,37 +195,42 @@ impl Columns {
 
     fn open(&self, capacity: Sector, open: bool) -> PyResult<Opened> {
         let mut notes = vec![format!("{}: {} requests from columns", self.name, self.length)];
-        let open = match &self.completed {
-            None if !open => {
-                notes.push(format!(
-                    "{}: without a column 'completed', dependencies of requests are unknown: replayed by time stamps, as with \
-                     open=True",
-                    self.name
-                ));
-                true
+        let mut in_loops = None;
+        if !open && self.completed.is_some() {
+            let (mut builder, mut completions) = (Closed::default(), Completions::default());
+            let oddities = self.records(capacity, &mut |record| {
+                completions.add(record);
+                builder.push(record);
+            })?;
+            notes.extend(
+                completions
+                    .note()
+                    .filter(|_| !completions.is_none())
+                    .map(|note| format!("{}: {note}", self.name)),
+            );
+            in_loops = (!completions.is_none()).then_some((builder, oddities));
+        }
+        if !open && in_loops.is_none() {
+            let what =
+                if self.completed.is_some() { "without a value in the column" } else { "without a column" };
+            notes.push(format!(
+                "{}: {what} 'completed', dependencies of requests are unknown: replayed by time stamps, as with open=True",
+                self.name
+            ));
+        }
+        let by_time = in_loops.is_none();
+        let (workload, oddities): (Box<dyn Workload>, _) = match in_loops {
+            Some((builder, oddities)) => (Box::new(builder.finish(&self.name, &|_| None)), oddities),
+            None => {
+                let mut builder = Open::default();
+                let oddities = self.records(capacity, &mut |record| builder.push(record))?;
+                (Box::new(builder.finish(&self.name, &|_| None)), oddities)
             }
-            _ => open,
-        };
-        let (workload, oddities): (Box<dyn Workload>, _) = if open {
-            let mut builder = Open::default();
-            let oddities = self.records(capacity, &mut |record| builder.push(record))?;
-            (Box::new(builder.finish(&self.name, &|_| None)), oddities)
-        } else {
-            let mut builder = Closed::default();
-            let oddities = self.records(capacity, &mut |record| builder.push(record))?;
-            (Box::new(builder.finish(&self.name, &|_| None)), oddities)
         };
         notes.extend(oddities.iter().map(|(oddity, count, first)| {
             format!("{}: {count} {} (first: row {first})", self.name, oddity.as_str())
         }));
-        Ok(Opened {
-            workload,
-            notes,
-            missing: Vec::new(),
-            by_time: open,
-            skips: Default::default(),
-            length: None,
-        })
+        Ok(Opened { workload, notes, missing: Vec::new(), by_time, skips: Default::default(), length: None })
     }
 
     /// Calls `push` with each row's record. Returns what a note counts, with the number of rows and the first row.

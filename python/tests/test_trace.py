@@ -380,6 +380,24 @@ def test_operations_may_be_floats(columns):
             dwell.compare(dwell.Trace.from_table({**columns, "op": numpy.append(wrong, numbers[1:])}), ["noop"], "ssd-sata")
 
 
+def test_completions_that_are_missing(columns):
+    """Regression: a column without any value counted as completions, and the replay had no times."""
+    completed = columns.pop("completed")
+
+    def run(**more):
+        return dwell.compare(dwell.Trace.from_columns(**columns, **more), ["noop"], "ssd-sata")
+
+    without = run()
+    assert any("without a column 'completed'" in note for note in without.notes)
+    for none in (numpy.full(400, numpy.nan), pyarrow.nulls(400, pyarrow.int64()), [None] * 400):
+        result = run(completed=none)
+        assert result.runs == without.runs
+        assert any("without a value in the column 'completed'" in note and "replayed by time stamps" in note for note in result.notes), result.notes
+    some = numpy.asarray(completed, float)
+    some[3:] = numpy.nan
+    assert any("397 of 400 requests have no completion" in note for note in run(completed=some).notes)
+
+
 def test_a_flush_in_parquet_may_have_no_extent(columns, tmp_path):
     ops = numpy.zeros(400, "i4")
     ops[7] = 3

@@ -365,23 +365,56 @@ fn in_loops(
 ) -> Result<(Replay, Vec<String>), Error> {
     let mut closed = Closed::spilling_to(Arc::new(StepFile::default()));
     let mut open = Open::spilling_to(Arc::new(StepFile::default()));
-    let mut completions = false;
+    let mut completions = Completions::default();
     while let Some(record) = next(recording)? {
-        if record.completed.is_some() && !completions {
-            completions = true;
+        if completions.add(&record) {
             open = Open::default();
         }
-        if !completions {
+        if completions.is_none() {
             open.push(&record);
         }
         closed.push(&record);
     }
     let names = |pid| recording.process_name(pid);
-    if completions {
-        return Ok((closed.finish(path, &names), Vec::new()));
+    if !completions.is_none() {
+        let note = completions.note().map(|note| format!("{path}: {note}"));
+        return Ok((closed.finish(path, &names), note.into_iter().collect()));
     }
     let note = "has no completions, so that dependencies between requests are unknown: replayed by its time stamps, as with --open";
     Ok((open.finish(path, &names), vec![format!("{path}: {note}")]))
+}
+
+/// Counts the requests of a recording that have a completion.
+#[derive(Clone, Copy, Default)]
+pub struct Completions {
+    with: u64,
+    all: u64,
+}
+
+impl Completions {
+    /// Counts a record; whether it is the first one with a completion.
+    pub fn add(&mut self, record: &Record) -> bool {
+        self.all += 1;
+        self.with += u64::from(record.completed.is_some());
+        record.completed.is_some() && self.with == 1
+    }
+
+    /// Whether no record has one.
+    pub const fn is_none(self) -> bool {
+        self.with == 0
+    }
+
+    /// What a replay in closed loops says if more than one record in a hundred has none. A few have none in every recording: those under way at its end.
+    pub fn note(self) -> Option<String> {
+        let missing = self.all - self.with;
+        (missing > self.all / 100).then(|| {
+            format!(
+                "{missing} of {} requests have no completion: the next request of their process does not wait for them, so that the \
+                 replay may end too early; --open (open=True) replays by time stamps",
+                self.all
+            )
+        })
+    }
 }
 
 fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -461,4 +494,17 @@ pub fn open_script(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Er
     }
     let notes = jobs.notes.iter().cloned().chain(jobs.one_by_one()).collect();
     Ok((Scenario::of_jobs(&jobs), notes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_completions_are_stated_if_there_are_many() {
+        let note = |with: u64, all: u64| Completions { with, all }.note();
+        assert_eq!([note(99, 100), note(990, 1000), note(5, 5), note(0, 0)], [const { None }; 4]);
+        assert!(note(98, 100).is_some_and(|note| note.starts_with("2 of 100 requests have no completion")));
+        assert!(note(1, 5).is_some_and(|note| note.starts_with("4 of 5")));
+    }
 }

@@ -119,10 +119,14 @@ fn execute(
     let ended = drive(runs, &Executor::new(catalogue), &store, threads, &|run| {
         bar.set_message(run.workload.name.clone());
         bar.inc(1);
-        if !arguments.quiet && bar.is_hidden() && is_due(&mut said.lock().unwrap_or_else(PoisonError::into_inner))
+        if !arguments.quiet
+            && bar.is_hidden()
+            && is_due(&mut said.lock().unwrap_or_else(PoisonError::into_inner))
         {
-            let (done, eta) = (bar.position(), HumanDuration(bar.eta()));
-            say!("{done} of {} executed, about {eta} left", counted(missing as u64, "run"));
+            let (done, all) = (bar.position(), missing as u64);
+            // A hidden bar does not estimate.
+            let left = bar.elapsed().mul_f64((all - done) as f64 / done as f64);
+            say!("{done} of {} executed, about {} left", counted(all, "run"), HumanDuration(left));
         }
     });
     bar.finish_and_clear();
