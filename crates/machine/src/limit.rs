@@ -16,7 +16,7 @@
 //! chooses its steps by the time.
 //!
 //! A run of any length takes constant memory: requests are added up while the run lasts ([`LimitRecorder::fold`]), and only the extents that they
-//! cover are kept. Of more than a million extents the narrowest gaps are closed; the moves then do not count.
+//! cover are kept. Of more than half a million extents the narrowest gaps are closed; the moves then do not count.
 //!
 //! It also estimates the time of each process alone with perfect locality (`alone_ns`), for the [fairness index](crate::fairness): each jump between
 //! requests costs the shortest seek of that distance.
@@ -62,11 +62,11 @@ pub struct LimitRecorder {
 struct Most {
     /// Requests that are not added up: 3 MiB.
     requests: usize,
-    /// Extents, of all processes together: 16 MiB.
+    /// Extents of the requests of all processes together, and of what is covered: 8 MiB each, and as much while they grow.
     extents: usize,
 }
 
-const MOST: Most = Most { requests: 1 << 17, extents: 1 << 20 };
+const MOST: Most = Most { requests: 1 << 17, extents: 1 << 19 };
 
 /// The requests of one process.
 #[derive(Clone, Debug, Default)]
