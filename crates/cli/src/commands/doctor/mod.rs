@@ -1,5 +1,6 @@
 //! `dwell doctor`: follows a unit, container or device down to the scheduler and its settings, and reports each broken or ineffective link.
 
+mod limits;
 mod rules;
 mod snapshot;
 #[cfg(test)]
@@ -81,7 +82,7 @@ fn examine(
                 plain && roots.has(&format!("sys/block/{name}/queue/scheduler"))
             });
             let found = disks.filter_map(|name| stack(number(roots, &name)?));
-            let all: Vec<Examined> = found.map(|stack| of_one(roots, &stack, None)).collect();
+            let all: Vec<Examined> = found.map(|stack| of_one(roots, &stack, None, Vec::new())).collect();
             if all.is_empty() {
                 return Err(Error::Failed("no disk with a queue; name a device".to_owned()));
             }
@@ -90,7 +91,7 @@ fn examine(
         Some(name) => {
             let plain = name.strip_prefix("/dev/").unwrap_or(name);
             if let Some(stack) = number(roots, plain).and_then(stack) {
-                return Ok(vec![of_one(roots, &stack, None)]);
+                return Ok(vec![of_one(roots, &stack, None, Vec::new())]);
             }
             let Some(cgroup) = Cgroup::find(roots, name) else {
                 if !Path::new(name).exists() {
@@ -102,7 +103,7 @@ fn examine(
                 }
                 let number = device_below(Path::new(name))?;
                 let stack = Stack::below(&roots.root.join("sys"), number, home)?;
-                return Ok(vec![of_one(roots, &stack, None)]);
+                return Ok(vec![of_one(roots, &stack, None, Vec::new())]);
             };
             let numbers = cgroup.devices(roots);
             if numbers.is_empty() {
@@ -119,7 +120,11 @@ fn examine(
                 stacks.iter().any(|other| other.itself().number != number && other.contains(number))
             };
             let highest = stacks.iter().filter(|stack| !is_below(stack));
-            Ok(highest.map(|stack| of_one(roots, stack, Some(&cgroup))).collect())
+            let of_group = |stack: &Stack| {
+                let limits = limits::findings(roots, &cgroup, &stacks, stack, home);
+                of_one(roots, stack, Some(&cgroup), limits)
+            };
+            Ok(highest.map(of_group).collect())
         }
     }
 }
@@ -133,9 +138,9 @@ fn number(roots: &Roots, name: &str) -> Option<Number> {
     capture::number(&text)
 }
 
-fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>) -> Examined {
+/// `findings` are those that concern no queue.
+fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>, mut findings: Vec<Finding>) -> Examined {
     let devices = Device::with_each_queue(roots, stack);
-    let mut findings: Vec<Finding> = Vec::new();
     for device in &devices {
         let of_group = cgroup.filter(|_| device.orders());
         let of_group = of_group.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();

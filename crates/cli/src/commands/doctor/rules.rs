@@ -23,7 +23,7 @@ pub(super) enum Level {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// The link: scheduler, ionice, weight, latency, writeback, udev, virtualization, accounting.
+    /// The link: scheduler, ionice, weight, limit, latency, writeback, udev, virtualization, accounting.
     pub(super) link: &'static str,
     pub(super) what: String,
     pub(super) fix: String,
@@ -247,7 +247,7 @@ fn has_configured_weight(cgroup: &Cgroup) -> bool {
 }
 
 /// The weights of a group in `io.weight` and `io.bfq.weight`, unless they are the default.
-fn weights(roots: &Roots, cgroup: &Cgroup) -> [Option<String>; 2] {
+pub(super) fn weights(roots: &Roots, cgroup: &Cgroup) -> [Option<String>; 2] {
     let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == "100");
     ["io.weight", "io.bfq.weight"]
         .map(|file| cgroup.read(roots, file).filter(|text| !text.lines().all(default)))
@@ -260,7 +260,7 @@ fn has_io_controller(roots: &Roots) -> bool {
 }
 
 /// Whether the group above enables the io controller for this group.
-fn is_controlled(roots: &Roots, cgroup: &Cgroup) -> bool {
+pub(super) fn is_controlled(roots: &Roots, cgroup: &Cgroup) -> bool {
     let enabled = cgroup.parent_read(roots, "cgroup.subtree_control").unwrap_or_default();
     enabled.split_whitespace().any(|name| name == "io")
 }
@@ -309,7 +309,7 @@ fn weight(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
                 "{}: a weight is set, but not in io.bfq.weight, the only one that bfq on {name} uses",
                 cgroup.path
             ),
-            format!("echo WEIGHT > /sys/fs/cgroup/{}/io.bfq.weight (1 to 1000)", cgroup.path),
+            format!("echo WEIGHT > /{}/io.bfq.weight (1 to 1000)", cgroup.directory()),
         )),
         "bfq" => None,
         _ if !cost => Some(finding(
@@ -320,7 +320,8 @@ fn weight(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
                 cgroup.path
             ),
             format!(
-                "echo bfq > /sys/block/{name}/queue/scheduler, or echo '{number}enable=1' > /sys/fs/cgroup/io.cost.qos"
+                "echo bfq > /sys/block/{name}/queue/scheduler, or echo '{number}enable=1' > /{}/io.cost.qos",
+                tree(roots)
             ),
         )),
         _ => None,

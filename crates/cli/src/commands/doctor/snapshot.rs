@@ -221,8 +221,12 @@ impl Cgroup {
 
     /// The effective setting, if a key of the unit's files is one of these: key, value, file.
     pub(super) fn configured(&self, is_one: impl Fn(&str) -> bool) -> Option<(&str, &str, &str)> {
-        let found = self.configured.iter().rev().find(|(key, ..)| is_one(key));
-        found.map(|(key, value, file)| (key.as_str(), value.as_str(), file.as_str()))
+        self.settings().filter(|(key, ..)| is_one(key)).last()
+    }
+
+    /// All settings of the unit's files, the effective one last: key, value, file.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.configured.iter().map(|(key, value, file)| (key.as_str(), value.as_str(), file.as_str()))
     }
 
     /// The slice above that disables the io controller by its files, if one does.
@@ -235,15 +239,32 @@ impl Cgroup {
         self.parent().split('/').rev().find(disables).map(str::to_owned)
     }
 
+    /// The groups above this one, without the root.
+    pub(super) fn above(&self, roots: &Roots) -> Vec<Self> {
+        let ends = self.path.match_indices('/').map(|(end, _)| &self.path[..end]);
+        let unit = |path: &str| path.rsplit('/').next().map(str::to_owned).unwrap_or_default();
+        let group = |path: &str| Self {
+            path: path.to_owned(),
+            tree: self.tree.clone(),
+            configured: configured(roots, &unit(path)),
+        };
+        ends.map(group).collect()
+    }
+
     /// The groups below this one, nearest first.
     pub(super) fn below(&self, roots: &Roots) -> Vec<Self> {
         let group = |path| Self { path, tree: self.tree.clone(), configured: Vec::new() };
         groups_below(roots, &self.tree, &self.path).into_iter().map(group).collect()
     }
 
+    /// Its directory, without a slash at the start.
+    pub(super) fn directory(&self) -> String {
+        format!("{}/{}", self.tree, self.path)
+    }
+
     /// A file of the group.
     pub(super) fn read(&self, roots: &Roots, file: &str) -> Option<String> {
-        roots.read(&format!("{}/{}/{file}", self.tree, self.path))
+        roots.read(&format!("{}/{file}", self.directory()))
     }
 
     /// A file of the group above.

@@ -54,8 +54,22 @@ impl System {
     }
 
     pub(super) fn examined(&self, target: &str) -> Vec<Finding> {
-        let examined = examine(&Roots::at(&self.0), Some(target), &|_| None);
+        // Files on sda, on a partition of it, and on another disk.
+        let home = |file: &Path| match file.to_str() {
+            Some("/" | "/srv") => Some((8, 0)),
+            Some("/part") => Some((8, 1)),
+            Some("/other") => Some((8, 16)),
+            _ => None,
+        };
+        let examined = examine(&Roots::at(&self.0), Some(target), &home);
         examined.map_err(|error| error.to_string()).unwrap().remove(0).findings
+    }
+
+    /// The problems and notes of the unit `db.service` with this link, with their remedies.
+    fn of_link(&self, link: &str, settings: &str) -> Vec<(Level, String, String)> {
+        self.unit(settings);
+        let found = self.examined("db.service").into_iter();
+        found.filter(|one| one.link == link).map(|one| (one.level, one.what, one.fix)).collect()
     }
 
     /// The links of the findings of at least this level.
@@ -241,8 +255,189 @@ fn a_missing_io_latency_is_reported() {
     system.disk("ata1/block", "sda", "8:0", BFQ);
     system.unit("IODeviceLatencyTargetSec=/ 25ms");
     assert_eq!(system.links("db.service", Level::Problem), ["latency"]);
-    system.write("sys/fs/cgroup/system.slice/db.service/io.latency", "");
+    let file = "sys/fs/cgroup/system.slice/db.service/io.latency";
+    system.write(file, "8:0 target=25000");
     assert_eq!(system.links("db.service", Level::Problem), [""; 0]);
+    system.write(file, "");
+    let found = system.of_link("latency", "IODeviceLatencyTargetSec=/ 25ms");
+    assert!(found[0].1.contains("is not applied: io.latency of system.slice/db.service has no latency"));
+}
+
+const UNIT: &str = "/usr/lib/systemd/system/db.service";
+
+#[test]
+fn a_limit_for_a_device_that_is_absent_or_not_used_is_reported() {
+    let system = System::new("limit-device");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.disk("ata2/block", "sdb", "8:16", NONE);
+    system.write("sys/fs/cgroup/system.slice/db.service/io.max", "");
+    for key in ["IOReadBandwidthMax", "IOWriteBandwidthMax", "IOReadIOPSMax", "IOWriteIOPSMax"] {
+        let found = system.of_link("limit", &format!("{key}=/dev/nosuch 5M"));
+        let expected = format!(
+            "{UNIT}: {key}=/dev/nosuch 5M has no effect: /dev/nosuch: there is no such device or file; 'lsblk -p' lists the devices"
+        );
+        assert_eq!(found, [(Level::Problem, expected, "write /dev/sda instead of /dev/nosuch".to_owned())]);
+        let found = system.of_link("limit", &format!("{key}=/other 5M"));
+        let expected = format!(
+            "{UNIT}: {key}=/other 5M has no effect on sda: it is for sdb, which system.slice/db.service has not used since it started"
+        );
+        assert_eq!(found, [(Level::Problem, expected, "write /dev/sda instead of /other".to_owned())]);
+    }
+    // It removes a limit; the directory of a specifier is unknown.
+    let without = "IOWriteBandwidthMax=/dev/nosuch infinity\nIOReadBandwidthMax=%h 5M";
+    assert_eq!(system.of_link("limit", without), []);
+    // The unit used both disks: each limit is compared for its own.
+    system.unit("IOWriteBandwidthMax=/other 5M");
+    system.write("sys/fs/cgroup/system.slice/db.service/io.stat", "8:0 rbytes=1\n8:16 rbytes=1");
+    let home = |file: &Path| (file == Path::new("/other")).then_some((8, 16));
+    let both = examine(&Roots::at(&system.0), Some("db.service"), &home).unwrap();
+    let limits = |one: &Examined| one.findings.iter().filter(|one| one.link == "limit").count();
+    assert_eq!(both.iter().map(limits).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_limit_is_compared_with_io_max() {
+    let system = System::new("limit-applied");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.write("sys/devices/ata1/block/sda/sda1/dev", "8:1");
+    system.write("sys/devices/ata1/block/sda/sda1/partition", "1");
+    symlink(system.0.join("sys/devices/ata1/block/sda/sda1"), system.0.join("sys/dev/block/8:1")).unwrap();
+    let group = "sys/fs/cgroup/system.slice/db.service";
+    let limit = "IOWriteBandwidthMax=/part 1.5M";
+    let found = system.of_link("limit", limit);
+    assert!(found[0].1.ends_with("has no effect: this kernel has no io.max (CONFIG_BLK_DEV_THROTTLING)"));
+    let not_applied = |has: &str| {
+        let what =
+            format!("{UNIT}: {limit} is not applied: io.max of system.slice/db.service has {has} for sda");
+        let fix =
+            "systemctl daemon-reload; if io.max remains so, 'journalctl -b _PID=1' has systemd's reason";
+        (Level::Problem, what, fix.to_owned())
+    };
+    for others in [
+        "",
+        "8:16 rbps=max wbps=1500000 riops=max wiops=max",
+        "8:0 rbps=1500000 wbps=max riops=max wiops=max",
+    ] {
+        system.write(&format!("{group}/io.max"), others);
+        assert_eq!(system.of_link("limit", limit)[0], not_applied("no limit"));
+    }
+    system.write(&format!("{group}/io.max"), "8:0 rbps=max wbps=5000000 riops=max wiops=max");
+    assert_eq!(system.of_link("limit", limit)[0], not_applied("wbps=5000000"));
+    // In effect, with one for reads that no file of the unit has, and one of the slice.
+    system.write(&format!("{group}/io.max"), "8:0 rbps=max wbps=1500000 riops=120 wiops=max");
+    system.write("sys/fs/cgroup/system.slice/io.max", "8:0 rbps=max wbps=max riops=max wiops=900");
+    let stated = |what: &str, fix: &str| (Level::Note, what.to_owned(), fix.to_owned());
+    let expected = [
+        stated(
+            "system.slice: write requests on sda are limited to 900/s (wiops=900 in io.max)",
+            "echo '8:0 wiops=max' > /sys/fs/cgroup/system.slice/io.max removes the limit",
+        ),
+        stated(
+            "system.slice/db.service: writes on sda are limited to 1.50 MB/s (wbps=1500000 in io.max)",
+            "'systemctl set-property db.service IOWriteBandwidthMax=' removes the limit",
+        ),
+        stated(
+            "system.slice/db.service: read requests on sda are limited to 120/s (riops=120 in io.max)",
+            "echo '8:0 riops=max' > /sys/fs/cgroup/system.slice/db.service/io.max removes the limit",
+        ),
+    ];
+    assert_eq!(system.of_link("limit", limit), expected);
+    let roots = Roots::at(&system.0);
+    let examined = examine(&roots, Some("db.service"), &|_| None).unwrap();
+    let file = system.0.join(group).join("io.max").display().to_string();
+    assert_eq!(bundle(&roots, &examined)["files"][file], "8:0 rbps=max wbps=1500000 riops=120 wiops=max");
+    // The last value for a path counts.
+    assert_eq!(system.of_link("limit", &format!("IOWriteBandwidthMax=/part 9M\n{limit}")), expected);
+    // Without the controller one finding has all settings.
+    system.unit(limit);
+    system.write("sys/fs/cgroup/system.slice/cgroup.subtree_control", "cpu");
+    fs::remove_file(system.0.join(group).join("io.max")).unwrap();
+    let found = system.examined("db.service");
+    let limits = found.iter().filter(|one| one.link == "limit" && one.level == Level::Problem);
+    assert_eq!(limits.count(), 0, "{found:?}");
+}
+
+/// systemd sets the limit of a file on LVM for the disk below.
+#[test]
+fn a_limit_for_a_mapped_device_is_that_of_its_disk() {
+    let system = System::new("limit-mapped");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.disk("virtual/block", "dm-0", "254:0", "none");
+    system.write("sys/devices/virtual/block/dm-0/dm/uuid", "LVM-1");
+    fs::create_dir_all(system.0.join("sys/devices/virtual/block/dm-0/slaves")).unwrap();
+    symlink("../../../../ata1/block/sda", system.0.join("sys/devices/virtual/block/dm-0/slaves/sda"))
+        .unwrap();
+    system.unit("IOWriteIOPSMax=/volume 100");
+    let group = "sys/fs/cgroup/system.slice/db.service";
+    system.write(&format!("{group}/io.stat"), "254:0 rbytes=1\n8:0 rbytes=1");
+    let home = |file: &Path| (file == Path::new("/volume")).then_some((254, 0));
+    for (text, level) in
+        [("", Level::Problem), ("8:0 wiops=100", Level::Note), ("254:0 wiops=100", Level::Note)]
+    {
+        system.write(&format!("{group}/io.max"), text);
+        let found = examine(&Roots::at(&system.0), Some("db.service"), &home).unwrap().remove(0).findings;
+        let limits: Vec<_> = found.iter().filter(|one| one.link == "limit").map(|one| one.level).collect();
+        assert_eq!(limits, [level], "{found:?}");
+    }
+}
+
+/// As in systemd#34219.
+#[test]
+fn a_weight_that_the_group_does_not_have_is_reported() {
+    let system = System::new("weight-applied");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.disk("ata2/block", "sdb", "8:16", NONE);
+    system.write("sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
+    let file = "sys/fs/cgroup/system.slice/db.service/io.weight";
+    let what = |settings: &str, contents: &str| {
+        system.write(file, contents);
+        let found = system.of_link("weight", settings);
+        found.into_iter().map(|(_, what, _)| what.replace(&format!("{UNIT}: "), "")).collect::<Vec<_>>()
+    };
+    let of_group = "is not applied: io.weight of system.slice/db.service has";
+    assert_eq!(what("IOWeight=300", "default 100"), [format!("IOWeight=300 {of_group} default 100")]);
+    assert_eq!(
+        what("IOWeight=300", "default 200\n8:0 300"),
+        [format!("IOWeight=300 {of_group} default 200")]
+    );
+    assert_eq!(what("IOWeight=300", "default 300"), [""; 0]);
+    let device = "IODeviceWeight=/srv 300";
+    assert_eq!(what(device, "default 100"), [format!("{device} {of_group} no weight for sda")]);
+    assert_eq!(what(device, "default 100\n8:0 200"), [format!("{device} {of_group} 200 for sda")]);
+    assert_eq!(what(device, "default 100\n8:0 300"), [""; 0]);
+    let found = what("IODeviceWeight=/dev/nosuch 200", "default 100");
+    assert!(found[0].starts_with("IODeviceWeight=/dev/nosuch 200 has no effect: /dev/nosuch"), "{found:?}");
+    let found = what("IODeviceWeight=/other 200", "default 100\n8:16 200");
+    assert!(found[0].contains("has no effect on sda: it is for sdb"), "{found:?}");
+    // Of bfq, systemd converts the value.
+    system.write("sys/devices/ata1/block/sda/queue/scheduler", BFQ);
+    let bfq = "sys/fs/cgroup/system.slice/db.service/io.bfq.weight";
+    system.write(bfq, "default 100");
+    for settings in [device, "IOWeight=300"] {
+        let found = what(settings, "default 100");
+        assert!(found.len() == 1 && found[0].contains("not in io.bfq.weight"), "{found:?}");
+    }
+    system.write(bfq, "default 118");
+    assert_eq!(what("IOWeight=300", "default 100"), [""; 0]);
+    let not_of_sda = "is not applied: io.bfq.weight of system.slice/db.service has no weight for sda";
+    assert_eq!(what(device, "default 100"), [format!("{device} {not_of_sda}")]);
+    system.write(bfq, "default 100\n8:0 118");
+    assert_eq!(what(device, "default 100"), [""; 0]);
+}
+
+/// Regression: the remedies named files of the tree of version 1.
+#[test]
+fn remedies_name_the_tree_of_version_2() {
+    let system = System::new("hybrid");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.unit("IOWeight=300");
+    fs::rename(system.0.join("sys/fs/cgroup"), system.0.join("sys/fs/unified")).unwrap();
+    fs::create_dir(system.0.join("sys/fs/cgroup")).unwrap();
+    fs::rename(system.0.join("sys/fs/unified"), system.0.join("sys/fs/cgroup/unified")).unwrap();
+    assert!(system.examined("db.service")[0].fix.ends_with("> /sys/fs/cgroup/unified/io.cost.qos"));
+    system.write("sys/devices/ata1/block/sda/queue/scheduler", BFQ);
+    let fix = system.examined("db.service")[0].fix.clone();
+    assert!(fix.contains("> /sys/fs/cgroup/unified/system.slice/db.service/io.bfq.weight"), "{fix}");
 }
 
 #[test]
