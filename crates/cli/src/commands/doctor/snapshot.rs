@@ -292,16 +292,16 @@ impl Cgroup {
     /// The numbers of the devices that its processes used. Where the io controller is off, those that version 1 of it counted, or else those of the
     /// file systems on which its processes have open files.
     pub(super) fn devices(&self, roots: &Roots) -> Vec<Number> {
-        let of = |text: Option<String>| -> Vec<Number> {
-            let text = text.unwrap_or_default();
+        let version_1 = || {
+            let text = roots.read(&format!("{BLKIO}/{}/blkio.throttle.io_service_bytes", self.path))?;
             let mut all: Vec<Number> =
                 text.lines().filter_map(|line| number(line.split(' ').next()?)).collect();
             all.dedup();
-            all
+            Some(all)
         };
-        let version_1 = || roots.read(&format!("{BLKIO}/{}/blkio.throttle.io_service_bytes", self.path));
-        let used = of(self.read(roots, "io.stat"));
-        let used = if used.is_empty() { of(version_1()) } else { used };
+        let used: Vec<Number> =
+            self.read(roots, "io.stat").unwrap_or_default().lines().filter_map(used).collect();
+        let used = if used.is_empty() { version_1().unwrap_or_default() } else { used };
         if used.is_empty() { self.devices_of_open_files(roots) } else { used }
     }
 
@@ -328,6 +328,17 @@ impl Cgroup {
         all.dedup();
         all
     }
+}
+
+/// The device of a line of `io.stat`, if it counts requests: a limit for a device adds its number without counts (seen on Linux 6.1). Some kernels omit the
+/// line end there, so that the last number is that of the counts.
+fn used(line: &str) -> Option<Number> {
+    let counts = |word: &str| {
+        let (name, value) = word.split_once('=').unwrap_or_default();
+        matches!(name, "rbytes" | "wbytes" | "rios" | "wios" | "dbytes" | "dios") && value != "0"
+    };
+    let is_used = line.split(' ').any(counts);
+    line.split(' ').filter_map(number).next_back().filter(|_| is_used)
 }
 
 /// The tree of version 2, alone or mounted together with version 1.

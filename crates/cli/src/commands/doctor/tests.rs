@@ -357,6 +357,29 @@ fn a_limit_is_compared_with_io_max() {
     assert_eq!(limits.count(), 0, "{found:?}");
 }
 
+/// Regression: a limit for a device that was not used made it one of the unit's.
+#[test]
+fn a_device_without_requests_is_not_used() {
+    let system = System::new("limit-unused");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.disk("ata2/block", "sdb", "8:16", NONE);
+    system.write(
+        "sys/fs/cgroup/system.slice/db.service/io.max",
+        "8:16 rbps=max wbps=5000000 riops=max wiops=max",
+    );
+    for stat in ["8:16 8:0 rbytes=1 wbytes=0", "8:16 \n8:0 rios=1", "8:16 rbytes=0 wbytes=0\n8:0 dbytes=4096"]
+    {
+        system.unit("IOWriteBandwidthMax=/other 5M");
+        system.write("sys/fs/cgroup/system.slice/db.service/io.stat", stat);
+        let home = |file: &Path| (file == Path::new("/other")).then_some((8, 16));
+        let examined = examine(&Roots::at(&system.0), Some("db.service"), &home).unwrap();
+        let paths: Vec<&str> = examined.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!(paths, ["cgroup system.slice/db.service > sda (none)"], "{stat}");
+        let what = &examined[0].findings[0].what;
+        assert!(what.contains("has no effect on sda: it is for sdb"), "{what}");
+    }
+}
+
 /// systemd sets the limit of a file on LVM for the disk below.
 #[test]
 fn a_limit_for_a_mapped_device_is_that_of_its_disk() {

@@ -51,6 +51,27 @@ weight_on_volume() {
     not grep -q 'PROBLEM.* on sda' printed
 }
 
+# systemd sets the limit of a directory on LVM for the disk below, and applies a changed file when it reloads.
+limits_on_volume() {
+    mapped
+    begins_with none sda
+    writer db 'IOWriteBandwidthMax=/srv 50M' 'IOReadIOPSMax=/dev/nosuch 100' 'IOWriteIOPSMax=/dev/sdb 100'
+    mkdir /run/systemd/system/db.service.d
+    printf '%s\n' '[Service]' 'IOReadBandwidthMax=/srv 5M' >/run/systemd/system/db.service.d/read.conf
+    doctored "limits of a unit on LVM" db.service
+    expect "note (limit): system.slice/db.service: writes on sda are limited to 50.0 MB/s (wbps=50000000 in io.max)" printed
+    expect "PROBLEM (limit): /run/systemd/system/db.service: IOReadIOPSMax=/dev/nosuch 100 has no effect: /dev/nosuch: there is no such device or file" printed
+    expect "PROBLEM (limit): /run/systemd/system/db.service: IOWriteIOPSMax=/dev/sdb 100 has no effect on dm-0: it is for sdb" printed
+    expect "PROBLEM (limit): /run/systemd/system/db.service.d/read.conf: IOReadBandwidthMax=/srv 5M is not applied: io.max of system.slice/db.service has no limit for sda" printed
+    systemctl daemon-reload
+    dwell doctor db.service >printed
+    expect "note (limit): system.slice/db.service: reads on sda are limited to 5.00 MB/s" printed
+    not grep -q 'is not applied' printed
+    systemctl set-property db.service IOWriteBandwidthMax=
+    dwell doctor db.service >printed
+    not grep -q 'writes on sda are limited' printed
+}
+
 # A weight divides a share among siblings, and the competitor is in another slice.
 weight_below_its_slice() {
     mapped
@@ -122,7 +143,8 @@ doctor() {
     umount /srv
     vgchange -q -an
     mdadm --stop --scan
-    rm -rf /run/systemd/system/{db.service*,shop.slice*} /run/systemd/system.control
+    rm -rf /run/systemd/system/{db.service*,shop.slice*} /run/systemd/system.control \
+        /etc/systemd/system.control/db.service.d
     systemctl daemon-reload
     wipefs -q -a /dev/sda /dev/sdb
     udevadm settle
@@ -131,6 +153,7 @@ doctor() {
 }
 
 doctor "doctor: a unit's weight, latency target and class on LVM" weight_on_volume
+doctor "doctor: limits of a unit on LVM" limits_on_volume
 doctor "doctor: a weight below a slice without siblings" weight_below_its_slice
 doctor "doctor: a slice that disables the io controller" controller_off
 doctor "doctor: a unit on an array whose members differ" weight_of_an_array
