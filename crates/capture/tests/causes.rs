@@ -127,6 +127,27 @@ fn data_of_ext4_belongs_to_the_process_that_dirtied_it() {
     two_writers("ext4", 0.98);
 }
 
+/// Regression: each write into pages that were dirty already was counted as lost, because its event found no room without a reader of events.
+#[test]
+fn repeated_writes_of_dirty_pages_lose_nothing() {
+    let _alone = alone();
+    let Some(mounted) = Mounted::new("ext4") else { return };
+    let path = mounted.directory.join("file");
+    let file = File::create(&path).unwrap();
+    let Some(mut causes) = mounted.observe() else { return };
+    file.write_all_at(&vec![1; 4 << 20], 0).unwrap();
+    mounted.sync();
+    // Another process, so that the file has several writers, and parts of a folio.
+    assert!(writer(&path, 4).wait().unwrap().success());
+    for round in 0..4 {
+        (0..1024).for_each(|page| file.write_all_at(&[round; 4096], page << 12).unwrap());
+        mounted.sync();
+    }
+    let report = causes.report().unwrap();
+    assert!(report.written >= 4 << 20, "{report:#?}");
+    assert_eq!(report.lost, 0);
+}
+
 /// Processes that only make directories write nothing themselves: the journal thread does.
 #[test]
 fn the_journal_belongs_to_the_process_that_changed_the_metadata() {

@@ -191,6 +191,8 @@ static inline void writes(struct inode *inode, u64 position, u64 length)
 		known->second = owner;
 		wrote(writer, address, me(task, 0));
 	}
+	if (!stream)
+		return; // without a reader, the events would fill the ring
 	// Of a clean one: see dirty_folio.
 	int is_beyond = end > (at.index + (1ull << (order & 0x1f))) << 12;
 	if (known->meta || (known->is_clean && !is_beyond) || start >= end)

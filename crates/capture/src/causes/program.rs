@@ -160,7 +160,7 @@ impl Program {
         entries(&self.shares).map(|all| all.into_iter().filter_map(parsed).collect())
     }
 
-    /// Totals that found no room, and events.
+    /// Amounts that found no room in the table of totals; of a stream, lost events.
     pub(super) fn lost(&self) -> Result<u64, Error> {
         self.lost.get(&0, 0).map_err(|error| Error::kernel("reading a BPF map", error))
     }

@@ -83,7 +83,7 @@ pub struct CausesReport {
     pub kernel_threads: Vec<Caused>,
     /// Writes that were submitted by others than their causes.
     pub delegated: Vec<Delegated>,
-    /// Totals that found no room.
+    /// Amounts of I/O that are in none of the sums, as the kernel's table of totals was full.
     pub lost: u64,
 }
 

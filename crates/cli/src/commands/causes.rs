@@ -95,7 +95,10 @@ fn text(report: &CausesReport, most: usize) -> String {
         share(report.unattributed, report.written)
     ));
     if report.lost > 0 {
-        lines.push(format!("{} lost because the kernel's table was full", counted(report.lost, "total")));
+        lines.push(format!(
+            "{} of I/O are in none of these sums, as the kernel's table of 32,768 totals was full; observe for a shorter time (--for), or by --cgroups",
+            counted(report.lost, "amount")
+        ));
     }
     lines.join("\n") + "\n"
 }
@@ -133,9 +136,10 @@ mod tests {
             accounts: vec![writer],
             kernel_threads: vec![worker],
             delegated: vec![journal],
-            lost: 0,
+            lost: 2,
         };
         let text = text(&report, 1);
+        assert!(text.contains("\n2 amounts of I/O are in none of these sums"), "{text}");
         assert!(text.contains("writer") && text.contains("99%") && !text.contains("kworker"), "{text}");
         assert!(text.contains("jbd2/loop0-8 wrote 900 B for others: writer 100%"), "{text}");
         assert!(text.contains("(and 1 more)") && text.contains("100 B unattributed (1.0%)"), "{text}");
