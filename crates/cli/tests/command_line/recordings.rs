@@ -432,6 +432,56 @@ fn a_recipe_whose_tool_fails_leaves_no_file() {
     assert!(code == Some(1) && !exists && error.contains("was removed"), "{error}");
 }
 
+/// Regression: the tools were in another process group than the shell, which Ctrl-C did not reach, and a part of a file remained.
+#[test]
+fn a_recipe_ends_with_its_tool_at_ctrl_c() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    let directory = Directory::new("recipe-ctrl-c");
+    let tool = |name: &str, body: &str| {
+        let program = directory.file(name, &format!("#!/bin/sh\n{body}\n"));
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("the mode");
+    };
+    let started = directory.path("started");
+    let endless = format!("echo part; echo $$ >{started}.new; mv {started}.new {started}; exec sleep 50");
+    tool("blktrace", &format!("case $* in *-k*) ;; *) {endless} ;; esac"));
+    tool("cat", &format!("case $1 in */trace_pipe) {endless} ;; *) exec /bin/cat \"$@\" ;; esac"));
+    // The kernel's directories disappear with their files.
+    tool("rmdir", "exec rm -r \"$@\"");
+    for below in ["debug/block", "tracing/instances", "null"] {
+        fs::create_dir_all(directory.path(below)).expect("a directory");
+    }
+    directory.file("null/dev", "1:3");
+    for name in ["blktrace", "ftrace"] {
+        let _ = fs::remove_file(&started);
+        let text = prints(&["trace", "recipe", name])
+            .replace("/sys/kernel/debug", &directory.path("debug"))
+            .replace("/sys/kernel/tracing", &directory.path("tracing"))
+            .replace("/sys/class/block", &directory.path(""));
+        let recipe = directory.file(&format!("{name}.sh"), &text);
+        let output = directory.path(&format!("io.{name}"));
+        let path = format!("{}:{}", directory.path(""), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("env");
+        // A caller in the background may ignore SIGINT.
+        shell.args(["--default-signal=INT", "sh", &recipe, "/dev/null", "40", &output]).env("PATH", path);
+        let mut shell = shell.process_group(0).spawn().expect("a shell");
+        let begun = std::time::Instant::now();
+        while !Path::new(&started).exists() && begun.elapsed().as_secs() < 30 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let pid = fs::read_to_string(&started).expect("the tool started");
+        let group = format!("-{}", shell.id());
+        assert!(Command::new("kill").args(["-INT", "--", &group]).status().expect("kill").success());
+        let status = shell.wait().expect("the shell");
+        assert!(begun.elapsed().as_secs() < 35, "{name}: {:?}", begun.elapsed());
+        assert_eq!(status.code(), Some(130), "{name}: {status} {:?}", status.signal());
+        assert!(!Path::new(&format!("/proc/{}", pid.trim())).exists(), "{name}: the tool runs");
+        // Lines of the tracer are complete, and an end of blktrace's binary events may not be.
+        assert_eq!(Path::new(&output).exists(), name == "ftrace", "{name}");
+    }
+    assert_eq!(fs::read_dir(directory.path("tracing/instances")).expect("a directory").count(), 0);
+}
+
 #[test]
 fn flushes_have_latencies() {
     let directory = Directory::new("flushes");

@@ -15,10 +15,15 @@ command -v blktrace >/dev/null || { echo "blktrace is not installed; 'dwell trac
     echo "no /sys/kernel/debug/block, which blktrace needs; as root: mount -t debugfs debugfs /sys/kernel/debug" >&2
     exit 4
 }
-# blktrace may wait for ever if it cannot open its files; the kernel's trace of the device must then be removed.
-timeout -k 5 $((seconds + 5)) blktrace -d "$device" -w "$seconds" -a queue -a issue -a complete -o - >"$output" || {
+unsuccessful() {
     timeout -k 5 5 blktrace -d "$device" -k >/dev/null 2>&1 || :
     rm -f "$output"
+}
+trap 'unsuccessful; exit 130' INT TERM
+# blktrace may wait for ever if it cannot open its files; the kernel's trace of the device must then be removed. In another process group than
+# the shell's (without --foreground), it would not receive Ctrl-C.
+timeout --foreground -k 5 $((seconds + 5)) blktrace -d "$device" -w "$seconds" -a queue -a issue -a complete -o - >"$output" || {
+    unsuccessful
     echo "blktrace failed, or did not end within $((seconds + 5)) s; $output was removed" >&2
     exit 1
 }

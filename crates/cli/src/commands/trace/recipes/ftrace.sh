@@ -25,7 +25,8 @@ for event in block_io_start block_rq_insert block_rq_issue block_rq_complete; do
     echo 1 >"$instance/events/block/$event/enable"
 done
 echo 16384 >"$instance/buffer_size_kb"
-timeout "$seconds" cat "$instance/trace_pipe" >"$output" || [ $? -eq 124 ] || {
+# In another process group than the shell's (without --foreground), cat would not receive Ctrl-C.
+timeout --foreground "$seconds" cat "$instance/trace_pipe" >"$output" || [ $? -eq 124 ] || {
     rm -f "$output"
     exit 1
 }
