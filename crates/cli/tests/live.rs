@@ -335,7 +335,7 @@ fn the_processes_of_any_device_are_shown() {
         &causes,
         &[
             ("accounts", serde_json::json!([caused])),
-            ("kernel_threads", serde_json::json!([thread])),
+            ("kernel_threads", serde_json::json!([thread, caused])),
             ("delegated", serde_json::json!([{"submitter": "jbd2", "bytes": 1, "causes": [["dd", 1]]}])),
         ],
     );

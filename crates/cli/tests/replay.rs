@@ -338,6 +338,11 @@ fn a_duel_on_a_device_reads_only_and_alternates_the_schedulers() {
         );
     }
     let about = "A line of 'dwell duel DEVICE --json', one for each benchmark";
+    // A prediction may be absent here.
+    let latency = &found[0]["schedulers"][0]["rounds"][0]["latency"];
+    let model = serde_json::json!({"mb_per_s": 0.5, "latency": latency});
+    let predicted = schema::with(&found[0], &[("/schedulers/0/model", model)]);
+    let found = [&found[..], &[predicted]].concat();
     schema::check("duel-device", about, &found);
     assert_eq!(looped.scheduler(), before);
     for (refused, why) in [

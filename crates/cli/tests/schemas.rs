@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use server::control::protocol::ClientState;
+use server::control::protocol::{ClientState, ItemState, ProcessAccount, SwitchState};
 
 const RECORDING: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings/two-greps-and-a-copy.ftrace.gz");
@@ -74,6 +74,8 @@ fn compare() {
         prints(&["compare", RECORDING, "-s", "noop", "--open", "--at-most", "100ms", "--json", "-q"]),
         prints(&["compare", &alone, "-s", "noop", "--json", "-q"]),
     ];
+    let failed = schema::with(&samples[0], &[("/runs/0/failure", json!("text"))]);
+    let samples = [&samples[..], &[failed]].concat();
     schema::check("compare", "Results of 'dwell compare --json'", &samples);
 }
 
@@ -96,6 +98,7 @@ fn run() {
     let mut failed = samples[0].clone();
     failed["runs"][0]["failure"] = json!("text");
     failed["runs"][0]["outcome"]["failure"] = json!("text");
+    failed["runs"][0]["fairness"] = json!(0.5);
     let samples = [&samples[..], &[failed]].concat();
     schema::check("run", "Results of 'dwell run --json'", &samples);
 }
@@ -108,6 +111,8 @@ fn schedulers_and_drives() {
         let arguments = ["schedulers", "--kernel", "--json", name];
         prints(&arguments[..if name.is_empty() { 3 } else { 4 }])
     });
+    let needs = schema::with(&elevators[0], &[("/elevators/0/layers/0/needs", json!("text"))]);
+    let elevators = [&elevators[..], &[needs]].concat();
     schema::check("schedulers-kernel", "The list of 'dwell schedulers --kernel --json'", &elevators);
     let drives = [prints(&["drives", "list", "--json"])];
     schema::check("drives-list", "The list of 'dwell drives list --json'", &drives);
@@ -135,13 +140,26 @@ fn trace() {
     let with_times = "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n5000 10 8,0 WS 8192 4096 - - -\n";
     let own = folder.file("own.dwell", with_times);
     let blkparse = folder.file("two.blk", TWO_DEVICES);
-    let infos = [
+    let mut infos = vec![
         prints(&["trace", "info", "--json", RECORDING]),
         prints(&["trace", "info", "--json", &several]),
         prints(&["trace", "info", "--json", "--device", "all", &several]),
         prints(&["trace", "info", "--json", &own]),
         prints(&["trace", "info", "--json", &blkparse]),
     ];
+    let skips =
+        json!([{"what": "text", "count": 1, "first": "text"}, {"what": "text", "count": 1, "first": null}]);
+    let latency = infos[0]["info"]["latency"].clone();
+    assert!(latency.is_object(), "{}", infos[0]);
+    infos.push(schema::with(&infos[0], &[("/info/skips", skips.clone())]));
+    let of_devices = [
+        ("/devices/0/skips", skips),
+        ("/devices/0/flush_latency", latency),
+        ("/devices/0/interpretation/wrappings", json!(["gzip"])),
+        ("/devices/0/interpretation/notes", json!(["text"])),
+    ];
+    let several = infos.iter().find(|info| info["devices"].is_array()).expect("several devices");
+    infos.push(schema::with(several, &of_devices));
     schema::check(
         "trace-info",
         "'dwell trace info --json': 'info', or 'devices' for a recording of several",
@@ -182,6 +200,8 @@ fn reproduce_and_regret() {
     let cells = [prints(&[
         "regret", "--sample", "1", "--only", "par-read", "-s", "noop", "-s", "deadline", "--json",
     ])];
+    let failed = schema::with(&cells[0], &[("/schedulers/0/failures", json!(["text"]))]);
+    let cells = [&cells[..], &[failed]].concat();
     schema::check("regret", "Results of 'dwell regret --json'", &cells);
 }
 
@@ -229,6 +249,26 @@ fn switches(control: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The state with everything that an idle server without faults lacks.
+fn busy(state: &Value) -> Value {
+    let client = |process| ClientState { process, from: "127.0.0.1:9".to_owned(), in_flight: 1, bytes: 4096 };
+    let facts = json!({"count": 1, "flag": true, "word": "text"});
+    let facts = facts.as_object().expect("a map").clone();
+    let item = ItemState { kind: "queue".to_owned(), number: 1, facts };
+    let process = ProcessAccount { operations: 1, read_bytes: 4096, written_bytes: 0 };
+    let switch = SwitchState { draining: false, moved: 1, in_flight: 1, drained_for_ns: 1 };
+    let values = [
+        ("/items", json!([item])),
+        ("/processes", json!({"7": process})),
+        ("/clients", json!([client(None), client(Some(7))])),
+        ("/last_switch", json!(switch)),
+        ("/draining_ns", json!(1)),
+        ("/log_lost", json!(1)),
+        ("/last_scheduler_fault", json!("text")),
+    ];
+    schema::with(state, &values)
+}
+
 #[test]
 fn ctl_show() {
     let folder = Folder::new("ctl");
@@ -236,16 +276,13 @@ fn ctl_show() {
     let show = || prints(&["ctl", &path, "show", "--json"]);
     let before = show();
     switches(&path);
-    let mut faulty = show();
-    assert!(faulty["last_switch"].is_object(), "{faulty}");
-    faulty["last_scheduler_fault"] = json!("text");
-    let client = |process| ClientState { process, from: "127.0.0.1:9".to_owned(), in_flight: 1, bytes: 4096 };
-    faulty["clients"] = json!([client(None), client(Some(7))]);
-    (faulty["draining_ns"], faulty["log_lost"]) = (json!(1), json!(1));
+    let after = show();
+    assert!(before["last_switch"].is_null() && after["last_switch"].is_object(), "{before} {after}");
+    let busy = busy(&after);
     schema::check(
         "ctl-show",
         "The state of a served device, from 'dwell ctl show --json'",
-        &[before, faulty],
+        &[before, after, busy],
     );
 }
 
@@ -282,20 +319,61 @@ fn report(mut server: Server) -> Value {
 fn serve() {
     let folder = Folder::new("serve");
     let one = ["--memory", "--size", "16MiB", "--scheduler", "deadline", "--json"];
-    let (server, control) = served(&folder, &one);
-    switches(&control);
-    let one = report(server);
+    let one = report(served(&folder, &one).0);
+    // Regression: the schema demanded a switch.
+    assert!(one["state"]["last_switch"].is_null(), "{one}");
     let [first, second] = ["m0", "m1"].map(|name| folder.file(name, ""));
     let members = ["--member", &first, "--member", &second, "--array", "raid0:64k", "--json"];
     let drive = ["--drive", "wd5000aaks", "--discard-data"];
     let array = report(served(&folder, &[&members[..], &drive].concat()).0);
     assert_eq!(array["members"].as_array().map(Vec::len), Some(2), "{array}");
-    let mut failed = array.clone();
-    failed["members"][1] = Value::Null;
-    let mut refused = one.clone();
-    refused["refused"] = json!(["text"]);
+    let used = schema::with(&one, &[("/state", busy(&one["state"])), ("/refused", json!(["text"]))]);
+    let of_members = [
+        ("/members/0/state", busy(&array["members"][0]["state"])),
+        ("/members/0/refused", json!(["text"])),
+        ("/members/1", Value::Null),
+    ];
+    let failed = schema::with(&array, &of_members);
     let about = "The final report of 'dwell serve --json': of a device, or 'members' of an array";
-    schema::check("serve", about, &[one, refused, array, failed]);
+    schema::check("serve", about, &[one, used, array, failed]);
+}
+
+/// Also of those that only a test with root derives.
+#[test]
+fn every_part_of_every_schema_has_a_type() {
+    let directory = schema::file("serve").parent().expect("a folder").to_owned();
+    let mut seen = 0;
+    for entry in fs::read_dir(directory).expect("the schemas") {
+        let path = entry.expect("a schema").path();
+        let text = fs::read_to_string(&path).expect("the schema");
+        let schema: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(schema::untyped(&schema, ""), [""; 0], "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 24, "{seen}");
+}
+
+#[test]
+fn parts_without_a_type_are_found() {
+    let untyped = |samples: &[Value]| schema::untyped(&schema::derived("x", "x", samples), "x");
+    let empty = json!({"a": null, "b": [], "files": {}, "c": [{"d": null}], "e": {}});
+    let found = untyped(std::slice::from_ref(&empty));
+    let expected = [
+        "x.a: no type but null",
+        "x.b: an array without the type of its elements",
+        "x.c[].d: no type but null",
+        "x.e: an object without fields",
+        "x.files: an object without fields",
+    ];
+    let mut sorted = found.clone();
+    sorted.sort();
+    assert_eq!(sorted, expected);
+    let full = json!({"a": 1, "b": ["x"], "files": {"f": 1}, "c": [{"d": 1.5}], "e": {"g": true}});
+    assert_eq!(untyped(&[empty, full]), [""; 0]);
+    assert_eq!(
+        schema::untyped(&json!({"type": "object", "properties": {"a": {}}}), "x"),
+        ["x.a: no type but null"]
+    );
 }
 
 #[test]
