@@ -82,6 +82,12 @@ impl QueueSettings {
         Property::of(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
     }
 
+    /// The device's property if no udev rule can match it, as its value has characters that a rule reads as a pattern or as its end.
+    #[must_use]
+    pub fn unusable_property(&self) -> Option<Property> {
+        Property::unusable(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
+    }
+
     /// A path below `/dev` that leads to the device whatever its name is, if udev has made one.
     #[must_use]
     pub fn link(&self) -> Option<String> {

@@ -35,28 +35,44 @@ pub struct Property {
 impl Property {
     /// The most specific property of a device. `block` is a tree like `/sys/block`, `udev` udev's database. `None` if it has none.
     pub(crate) fn of(block: &Path, udev: &Path, name: &str) -> Option<Self> {
+        Self::all(block, udev, name).into_iter().find(Self::is_plain)
+    }
+
+    /// The most specific property of a device that has only properties that a rule cannot match.
+    pub(crate) fn unusable(block: &Path, udev: &Path, name: &str) -> Option<Self> {
+        let all = Self::all(block, udev, name);
+        if all.iter().any(Self::is_plain) { None } else { all.into_iter().next() }
+    }
+
+    /// All properties that are not empty, the most specific first.
+    fn all(block: &Path, udev: &Path, name: &str) -> Vec<Self> {
         let read = |file: &str| fs::read_to_string(block.join(name).join(file)).ok();
+        let named =
+            |key: String, value: &str| (!value.is_empty()).then(|| Self { key, value: value.to_owned() });
         if NAMELESS.iter().any(|kind| name.starts_with(kind)) {
             let (file, key) = BACKING_FILE;
-            let path = read(file)?;
-            let is_transient = TRANSIENT.iter().any(|directory| path.starts_with(directory));
-            return Self::plain(key.to_owned(), path.trim_end_matches('\n'))
-                .filter(|_| !is_transient && !path.contains(" (deleted)"));
+            let is_permanent = |path: &String| {
+                !TRANSIENT.iter().any(|directory| path.starts_with(directory)) && !path.contains(" (deleted)")
+            };
+            let path = read(file).filter(is_permanent);
+            return path
+                .and_then(|path| named(key.to_owned(), path.trim_end_matches('\n')))
+                .into_iter()
+                .collect();
         }
         let database = Self::database(block, udev, name);
         let in_database = |property: &&str| {
             let line = format!("E:{property}=");
             let value = database.lines().find_map(|entry| entry.strip_prefix(&line))?;
-            Self::plain(format!("ENV{{{property}}}"), value)
+            named(format!("ENV{{{property}}}"), value)
         };
-        let in_sysfs = |(file, key): &(&str, &str)| Self::plain((*key).to_owned(), read(file)?.trim());
-        PROPERTIES.iter().find_map(in_database).or_else(|| ATTRIBUTES.iter().find_map(in_sysfs))
+        let in_sysfs = |(file, key): &(&str, &str)| named((*key).to_owned(), read(file)?.trim());
+        PROPERTIES.iter().filter_map(in_database).chain(ATTRIBUTES.iter().filter_map(in_sysfs)).collect()
     }
 
     /// Values with characters that a rule would read as a pattern or as its end are not used.
-    fn plain(key: String, value: &str) -> Option<Self> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:-+/@#,".contains(&byte);
-        (!value.is_empty() && value.bytes().all(is_plain)).then(|| Self { key, value: value.to_owned() })
+    fn is_plain(&self) -> bool {
+        self.value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ._:-+/@#,".contains(&byte))
     }
 
     /// The least of the links to a device below `/dev/disk/by-id`, without `/dev/`. Those of volume groups' members change with what is stored.
@@ -174,6 +190,8 @@ mod tests {
         ] {
             attach(other);
             assert_eq!(of(), None, "{other}");
+            let unusable = Property::unusable(&tree.block(), &tree.directory(), "loop0");
+            assert_eq!(unusable.is_some(), other.contains('*'), "{other}");
         }
     }
 }

@@ -140,10 +140,7 @@ impl Configuration {
         let unit = unit.filter(|_| unit_remark.is_none());
         let command = if set.is_some() { "the command above" } else { &*now };
         let remark = match is_transient {
-            true => Some(format!(
-                "no udev rule: {name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start; where the \
-                 device is set up, run {command}"
-            )),
+            true => Some(no_rule(&name, queues, command)),
             false => (!host.has_udev).then(|| {
                 format!("udev does not run here, so that nothing applies the rule; at each start, run {command} instead")
             }),
@@ -168,6 +165,19 @@ impl Configuration {
             remark,
         }
     }
+}
+
+/// Why there is no udev rule, and what to do instead.
+fn no_rule(name: &str, queues: &[QueueSettings], command: &str) -> String {
+    let reason = match queues.iter().find_map(QueueSettings::unusable_property) {
+        Some(Property { key, value }) => format!(
+            "{name} is identified by {key} = {value:?}, which a rule cannot match: the value has characters other than letters, digits, spaces and ._:-+/@#,"
+        ),
+        None => format!(
+            "{name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start"
+        ),
+    };
+    format!("no udev rule: {reason}; where the device is set up, run {command}")
 }
 
 /// The command that sets an arm once, also for programs that run. `tune` is the one that tunes the device.
@@ -316,6 +326,12 @@ mod tests {
         let found = "$(basename \"$(losetup -nO NAME -j '/srv/a b.img')\")";
         let expected = format!("echo none > {}/{found}/queue/scheduler; {}", root.display(), echo("sda"));
         assert_eq!(line, expected, "nothing identifies the second one");
+        let no_rule = || no_rule("loop0", &queues, "x");
+        assert!(no_rule().contains("loop0 has no serial number"), "{}", no_rule());
+        std::fs::write(root.join("loop0/loop/backing_file"), "/srv/a[1]*.img\n").unwrap();
+        let expected =
+            "identified by ATTR{loop/backing_file} = \"/srv/a[1]*.img\", which a rule cannot match";
+        assert!(no_rule().contains(expected), "{}", no_rule());
         std::fs::remove_dir_all(root).unwrap();
     }
 
