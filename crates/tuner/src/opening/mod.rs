@@ -10,7 +10,8 @@
 //!    It is repeated after the trials, unless the best one has [`PLAIN`] more than `none`: a program may have started in it.
 //!    If its settings follow the switch, it may have been set without an effect on these programs, and is set again after a window under `none`.
 //! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone, because the first
-//!    one may have a burst of the switch. If the second one is much worse than the first, a third one decides.
+//!    one may have a burst of the switch. If the second one is much worse than the first, a third one decides. One that is expected to lose and does
+//!    so gets no second window, and only one that is expected to gain is set again.
 //! 3. Once one is better than `none` by [`CLEAR`], a scheduler is skipped if its expected gain is less than half of that
 //!    gain and less than 50%. The decider may try it later.
 //! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If the latest [`VERIFY`] of them are clearly below the value of
@@ -451,7 +452,9 @@ impl Opening {
         let another = |why: String| Step { scheduler: Some(arm), why };
         // A useless instance is as slow as `none`. The first one is replaced also if it has less than half of the expected gain.
         let least = if self.instances > 1 { CLEAR } else { f64::INFINITY };
-        let is_useless = self.settings_follow_the_switch(arm) && gain < least.min(self.expected(arm) / 2.0);
+        let expected = self.expected(arm);
+        let is_useless =
+            expected > 0.0 && self.settings_follow_the_switch(arm) && gain < least.min(expected / 2.0);
         if is_useless && gain > ABANDON && self.instances < INSTANCES && !self.requests.is_alone(arm) {
             self.instances += 1;
             (self.phase, self.is_set_again) = (Phase::Trial(arm, 0), true);
@@ -459,7 +462,8 @@ impl Opening {
                 "{name}: {percent}, less than half of what is expected; trying it again"
             ));
         }
-        if windows == 1 && prior::warms_up(&name) && gain > self.first_loss(arm) {
+        let loses_as_expected = expected < 0.0 && gain < 0.0;
+        if windows == 1 && prior::warms_up(&name) && gain > self.first_loss(arm) && !loses_as_expected {
             self.phase = Phase::Trial(arm, windows);
             return another(format!(
                 "{name}: {percent} in its first window; measuring a second one, because it needs to warm up"
@@ -617,7 +621,7 @@ impl Opening {
         self.class.map_or(0.0, |class| prior::gain(&self.names[arm], class, self.metric))
     }
 
-    /// Whether the scheduler of the next window is to be set again: it has less than half of the expected gain, or its value has fallen in its stay, and
+    /// Whether the scheduler of the next window is to be set again: it has less than half of an expected gain, or its value has fallen in its stay, and
     /// its settings follow the switch, so that `bfq` may have merged the queues of programs whose requests came between.
     pub fn needs_another_instance(&self) -> bool {
         self.is_set_again

@@ -106,6 +106,38 @@ fn a_clearly_worse_scheduler_is_abandoned_after_one_window() {
     assert_eq!((opened.clear, opened.hopeless), (false, vec![3]));
 }
 
+/// Regression: a loss of a fifth was "less than half" of an expected loss of a tenth. The scheduler was set again twice, and then warmed up.
+#[test]
+fn a_scheduler_that_loses_as_expected_has_one_window() {
+    let names = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}"].map(str::to_owned);
+    let windows = |of_streams, last: f64| {
+        let mut opening = Opening::new(&names, Metric::Bandwidth);
+        let (mut ran, mut all, mut set_again) = (0, Vec::new(), 0);
+        while all.len() < 8 && !opening.is_over() {
+            all.push(ran);
+            let measured = Measured::throughout([100.0, 101.0, 102.0, 90.0, last][ran]);
+            let step = opening.window(ran, measured, (&window(of_streams), true), None);
+            set_again += usize::from(opening.needs_another_instance());
+            ran = step.scheduler.unwrap_or(ran);
+        }
+        (all, set_again)
+    };
+    assert_eq!(windows(false, 80.0), (vec![0, 1, 2, 3, 4, 0], 0));
+    assert_eq!(
+        windows(false, 101.0),
+        (vec![0, 1, 2, 3, 4, 0], 0),
+        "the loss against the best is what counts"
+    );
+    let (all, set_again) = windows(false, 120.0);
+    assert_eq!((&all[..6], set_again), (&[0, 1, 2, 3, 4, 4][..], 0), "a gain has a second window");
+    let (all, set_again) = windows(true, 80.0);
+    assert_eq!(
+        (&all[..5], set_again),
+        (&[0, 4, 4, 4, 4][..], 2),
+        "readers in sequence, for which it should gain"
+    );
+}
+
 #[test]
 fn a_trial_ends_inside_a_window_by_the_same_limits() {
     let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
