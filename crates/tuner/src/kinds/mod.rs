@@ -157,7 +157,7 @@ impl Kinds {
         }
         let settling = std::mem::take(&mut self.settling);
         let is_first = in_a_row == 1 || settling;
-        self.tally(kind, (ran, value), (whole && !cut, is_first, trial));
+        self.tally(kind, (ran, value), (whole, is_first, trial));
         self.credit(kind, value, Some(ran).filter(|_| trial.is_none() && !settling));
         if let Some(trial) = trial.filter(|_| in_a_row < TRIAL && !cut) {
             return self.go_on(trial, TRIAL - in_a_row);

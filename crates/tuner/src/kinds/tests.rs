@@ -267,6 +267,16 @@ fn windows_that_are_not_whole_and_trials_with_another_load_are_not_counted() {
     assert_eq!(tally(&kinds, on_trial).0, 0, "the load changed during the trial");
 }
 
+/// Regression: the trial of an opening that ended early had no value if the scheduler's turn had come as well.
+#[test]
+fn a_trial_that_ended_early_counts() {
+    let mut kinds = Kinds::new(2);
+    let on_trial = until_trial(&mut kinds);
+    kinds.end_trial();
+    run(&mut kinds, &reads(), on_trial, 2.0);
+    assert_eq!((kinds.trial, tally(&kinds, on_trial)), (None, (1, 2.0)));
+}
+
 #[test]
 fn no_scheduler_is_better_than_none_after_a_test_until_another_test() {
     let mut kinds = learned();
