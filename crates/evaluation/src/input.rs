@@ -75,12 +75,14 @@ pub enum Length {
     Recorded(Span),
     /// The jobs have a runtime.
     Given(Span),
+    /// A job lasts for this time, whatever the device does; others end with their work.
+    Partly(Span),
 }
 
 impl Length {
-    /// Whether a run ended at the jobs' runtime: the time bounds the work then, not the work the time.
+    /// Whether a run, or a job of it, ended at its runtime: the time bounds the work then, not the work the time.
     pub fn bounds(self, run: &Run) -> bool {
-        matches!(self, Self::Given(span) if !run.cut && run.measured.elapsed_ns >= span.as_nanos())
+        matches!(self, Self::Given(span) | Self::Partly(span) if !run.cut && run.measured.elapsed_ns >= span.as_nanos())
     }
 }
 
@@ -165,7 +167,7 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
     jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).chain(jobs.only_discards()).collect();
     let (missing, skips) = (Vec::new(), Skips::default());
-    let length = jobs.runtime().map(Length::Given);
+    let length = jobs.runtime().map(Length::Given).or_else(|| jobs.time_based().map(Length::Partly));
     Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips, length })
 }
 

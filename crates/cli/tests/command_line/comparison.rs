@@ -170,6 +170,15 @@ fn schedulers_that_did_other_work_have_no_limit() {
     for option in ["--sort", "--optimise"] {
         fails(&[&timed[..], &[option, "time"]].concat(), 2, &[option, "the jobs end at their runtime"]);
     }
+    // One job ends at its runtime, the other one with its work.
+    let part =
+        "[global]\nrw=randread\nsize=1g\n[a]\nruntime=1\ntime_based=1\n[b]\noffset=100g\nio_size=40k\n";
+    let part = directory.file("part.fio", part);
+    fails(
+        &["compare", &part, "-s", "deadline", "-q", "--sort", "time"],
+        2,
+        &["--sort", "end at their runtime"],
+    );
     // Discards move no data: the default was the time.
     let discards = directory.file("discards.fio", "[a]\nrw=trim\nsize=1g\nruntime=1\ntime_based=1\n");
     let table = prints(&["compare", &discards, "-s", "noop", "--drive", "ssd-sata", "-q"]);

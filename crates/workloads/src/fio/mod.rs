@@ -143,6 +143,13 @@ impl JobFile {
         self.groups().into_iter().map(of_group).try_fold(Span::ZERO, |sum, own| Some(sum + own?))
     }
 
+    /// The shortest runtime of a job that uses it up, whatever the device does.
+    #[must_use]
+    pub fn time_based(&self) -> Option<Span> {
+        let lasting = self.jobs.iter().filter(|job| job.time_based && job.requests_max.is_none());
+        lasting.filter_map(|job| Some(job.runtime? + job.start_delay)).min()
+    }
+
     /// Groups of jobs that run at the same time; one group starts when the one before has ended.
     #[must_use]
     pub fn groups(&self) -> Vec<&[Job]> {
