@@ -182,13 +182,15 @@ impl Study {
             Err(error) => {
                 let span = error.span().unwrap_or_default();
                 let at = span.start;
+                let (table, _) = DeTable::parse_recoverable(&text);
+                let table = table.get_ref();
                 let key = match error.message() {
                     // The position is that of the key.
                     "duplicate key" => text.get(span).map(str::to_owned),
-                    _ => key_of_value(&text, at),
+                    _ => key_of_value(table, at),
                 };
                 let key = key.map_or_else(String::new, |key| format!("{key}: "));
-                let (message, hint) = match is_date(&text, at) {
+                let (message, hint) = match table.values().any(|value| is_date(value, at)) {
                     true => ("a date has no meaning here; write a text in quotes".to_owned(), String::new()),
                     false => (plain(error.message()), did_you_mean_of(error.message())),
                 };
@@ -248,7 +250,7 @@ fn plain(message: &str) -> String {
 }
 
 /// The key whose value contains this position, with those of its tables; none outside of values.
-fn key_of_value(text: &str, at: usize) -> Option<String> {
+fn key_of_value(table: &DeTable<'_>, at: usize) -> Option<String> {
     fn path<'t>(table: &'t DeTable<'_>, at: usize) -> Vec<&'t str> {
         for (key, value) in table {
             // The span of a table with a head is that of its head.
@@ -260,23 +262,18 @@ fn key_of_value(text: &str, at: usize) -> Option<String> {
         }
         Vec::new()
     }
-    let (table, _) = DeTable::parse_recoverable(text);
-    let keys = path(table.get_ref(), at);
+    let keys = path(table, at);
     (!keys.is_empty()).then(|| keys.join("."))
 }
 
-/// Whether the value at this position is a date, which the parser calls a table.
-fn is_date(text: &str, at: usize) -> bool {
-    fn has(value: &Spanned<DeValue<'_>>, at: usize) -> bool {
-        match value.get_ref() {
-            DeValue::Datetime(_) => value.span().contains(&at),
-            DeValue::Array(values) => values.iter().any(|value| has(value, at)),
-            DeValue::Table(table) => table.values().any(|value| has(value, at)),
-            _ => false,
-        }
+/// Whether a value, or one in it, is at this position and is a date, which the parser calls a table.
+fn is_date(value: &Spanned<DeValue<'_>>, at: usize) -> bool {
+    match value.get_ref() {
+        DeValue::Datetime(_) => value.span().contains(&at),
+        DeValue::Array(values) => values.iter().any(|value| is_date(value, at)),
+        DeValue::Table(table) => table.values().any(|value| is_date(value, at)),
+        _ => false,
     }
-    let (table, _) = DeTable::parse_recoverable(text);
-    table.get_ref().values().any(|value| has(value, at))
 }
 
 fn line(text: &str, at: usize) -> usize {

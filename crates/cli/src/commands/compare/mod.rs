@@ -95,8 +95,6 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     let is_timed = runs.iter().any(|run| workload.length.is_some_and(|length| length.bounds(run)));
     if is_timed {
         runs.iter_mut().for_each(|run| run.limit = None);
-    }
-    if is_timed {
         can_rank("--sort", arguments.output.sort, RUNTIME)?;
     }
     has_key(&runs, arguments.output.sort)?;

@@ -75,6 +75,7 @@ fn examine(
     home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Result<Vec<Examined>, Error> {
     let stack = |number| Stack::below(&roots.root.join("sys"), number, home).ok();
+    let alone = |stack: &Stack| of_one(roots, stack, None, Vec::new());
     match target {
         None => {
             let disks = roots.names("sys/block").into_iter().filter(|name| {
@@ -82,7 +83,7 @@ fn examine(
                 plain && roots.has(&format!("sys/block/{name}/queue/scheduler"))
             });
             let found = disks.filter_map(|name| stack(number(roots, &name)?));
-            let all: Vec<Examined> = found.map(|stack| of_one(roots, &stack, None, Vec::new())).collect();
+            let all: Vec<Examined> = found.map(|stack| alone(&stack)).collect();
             if all.is_empty() {
                 return Err(Error::Failed("no disk with a queue; name a device".to_owned()));
             }
@@ -91,7 +92,7 @@ fn examine(
         Some(name) => {
             let plain = name.strip_prefix("/dev/").unwrap_or(name);
             if let Some(stack) = number(roots, plain).and_then(stack) {
-                return Ok(vec![of_one(roots, &stack, None, Vec::new())]);
+                return Ok(vec![alone(&stack)]);
             }
             let Some(cgroup) = Cgroup::find(roots, name) else {
                 if !Path::new(name).exists() {
@@ -103,7 +104,7 @@ fn examine(
                 }
                 let number = device_below(Path::new(name))?;
                 let stack = Stack::below(&roots.root.join("sys"), number, home)?;
-                return Ok(vec![of_one(roots, &stack, None, Vec::new())]);
+                return Ok(vec![alone(&stack)]);
             };
             let numbers = cgroup.devices(roots);
             if numbers.is_empty() {
