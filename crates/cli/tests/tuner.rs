@@ -189,7 +189,13 @@ fn hosts_import_what_others_have_learned() {
     let (new, all) = (hosts.path("new"), hosts.path("all"));
     let import = ["--database", &new, "import", &all];
     assert_eq!(hosts.run(&import), "a disk, by bandwidth: 1 kind of load added, of 2 hosts\n");
-    assert_eq!(hosts.run(&import), "a disk, by bandwidth: 0 kinds of load added, of 2 hosts\n");
+    let again = "a disk, by bandwidth: 0 kinds of load added, of 2 hosts; 1 in the database before\n";
+    assert_eq!(hosts.run(&import), again);
+    // Only the hosts that measured a kind export it.
+    let exported = hosts.path("exported");
+    let export = ["patterns", "--database", &new, "export", &exported, "--host", "three"];
+    fails(&export, 6, "imported ratings are not exported; run the tuner first");
+    assert!(!Path::new(&exported).exists());
     let listed = hosts.run(&["--database", &new, "list"]);
     assert!(listed.contains("bfq (by ratings of"), "{listed}");
     let shown = hosts.run(&["--database", &new, "show", "--kind", "0"]);
@@ -273,16 +279,17 @@ fn an_export_replaces_only_loads_of_its_host() {
             "one",
             "all: has loads of host 'two', and this export has only those of 'one'; export to a new file",
         ),
-        (&empty, &all, "me", "has loads of host 'one', and this export has only those of 'me'"),
+        (&old, &all, "me", "has loads of host 'one', and this export has only those of 'me'"),
         (&old, &one, "two", "one: has loads of host 'one', and this export has only those of 'two'"),
-        (&empty, &one, "one", "one: has 1 load, and this export has none; name another file"),
     ] {
         let before = std::fs::read(file).unwrap();
         fails(&["patterns", "--database", database, "export", file, "--host", host], 2, expected);
         assert_eq!(std::fs::read(file).unwrap(), before, "{file}");
     }
-    let printed = hosts.run(&["--database", &empty, "export", &hosts.path("new"), "--host", "one"]);
-    assert!(printed.ends_with("new: 0 loads of 0 device types on 0 hosts\n"), "{printed}");
+    let before = hosts.read("one");
+    let export = ["patterns", "--database", &empty, "export", &one, "--host", "one"];
+    fails(&export, 6, "no kind of load in which this host has compared schedulers itself");
+    assert_eq!(hosts.read("one"), before);
 }
 
 #[test]
@@ -328,6 +335,10 @@ fn a_device_whose_schedulers_have_no_rating_is_named() {
     let lines = "a disk, by bandwidth: 1 kind of load added, of 1 host\n\
                  another disk, by bandwidth: no scheduler has a rating\n";
     assert_eq!(printed, lines);
+    let alone = hosts.write("alone", hosts.read("one").lines().next().unwrap());
+    let printed = hosts.run(&["--database", &hosts.path("fourth"), "import", &alone]);
+    let reason = "1 with ratings of fewer than two schedulers of the database";
+    assert_eq!(printed, format!("a disk, by bandwidth: 0 kinds of load added, of 1 host; {reason}\n"));
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub use observation::{
 };
 pub use opened::Opened;
 pub use opening::{Opening, Step};
-pub use shared::{Shared, SharedLoad, SharedRating};
+pub use shared::{Given, Shared, SharedLoad, SharedRating};
 pub use significance::{SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};
 pub use tuner::{Facts, Tuner};

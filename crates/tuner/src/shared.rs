@@ -96,6 +96,19 @@ impl SharedLoad {
     }
 }
 
+/// The kinds of load of a type of device and a metric, by what [`Shared::give_to`] did with them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Given {
+    /// Added to the state.
+    pub added: usize,
+    /// Left out: the state has such a kind already.
+    pub known: usize,
+    /// Left out: fewer than two of the state's schedulers have a rating.
+    pub unrated: usize,
+    /// Left out: the state has the greatest number of kinds.
+    pub excess: usize,
+}
+
 /// The ratings of several hosts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Shared {
@@ -160,12 +173,12 @@ impl Shared {
         self.loads.iter().filter(move |load| load.device == device && load.metric == metric)
     }
 
-    /// Adds the kinds of load that the state lacks, for its type of device and metric; returns their number.
-    pub fn give_to(&self, device: &str, state: &mut State) -> usize {
+    /// Adds the kinds of load that the state lacks, for its type of device and metric.
+    pub fn give_to(&self, device: &str, state: &mut State) -> Given {
         let mut loads: Vec<&SharedLoad> =
             self.of_device(device, state.metric).filter(|load| load.check().is_ok()).collect();
         loads.sort_by_key(|load| std::cmp::Reverse(load.windows));
-        let mut added = 0;
+        let mut given = Given::default();
         // The first one leaves the list in any case, so that the loop ends.
         while let Some((&first, rest)) = loads.split_first() {
             let is_alike = |load: &&SharedLoad| are_alike(&first.shape, &load.shape);
@@ -173,9 +186,9 @@ impl Shared {
             let alike = [vec![first], same].concat();
             loads = others;
             let ratings = mean(&alike, &state.schedulers);
-            added += usize::from(state.kinds.expect(&first.shape, &ratings));
+            state.kinds.expect(&first.shape, &ratings, &mut given);
         }
-        added
+        given
     }
 
     /// The content in one line.
@@ -316,7 +329,11 @@ mod tests {
             let shape = shape(&format!("[{first}{}]", ",0.0".repeat(47)));
             let wrong = SharedLoad { shape, windows: 20, ..good.clone() };
             assert!(!wrong.is_same_as(&wrong));
-            assert_eq!(Shared { loads: vec![wrong] }.give_to("disk", &mut state), 0, "{first}");
+            assert_eq!(
+                Shared { loads: vec![wrong] }.give_to("disk", &mut state),
+                Given::default(),
+                "{first}"
+            );
         }
     }
 
@@ -328,8 +345,31 @@ mod tests {
             let parameters = ioanalyzer::Parameters::default();
             crate::Analyser::new(names.clone(), metric, parameters, elevator::Random::new(1)).unwrap().state()
         };
-        assert_eq!(shared.give_to("disk", &mut state(Metric::Iops)), 0);
-        assert_eq!(shared.give_to("another", &mut state(Metric::Bandwidth)), 0);
-        assert_eq!(shared.give_to("disk", &mut state(Metric::Bandwidth)), 1);
+        assert_eq!(shared.give_to("disk", &mut state(Metric::Iops)), Given::default());
+        assert_eq!(shared.give_to("another", &mut state(Metric::Bandwidth)), Given::default());
+        let mut state = state(Metric::Bandwidth);
+        assert_eq!(shared.give_to("disk", &mut state), Given { added: 1, ..Given::default() });
+        assert_eq!(shared.give_to("disk", &mut state), Given { known: 1, ..Given::default() });
+    }
+
+    #[test]
+    fn a_load_that_is_left_out_is_counted_by_its_reason() {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let parameters = ioanalyzer::Parameters::default();
+        let random = elevator::Random::new(1);
+        let mut state = crate::Analyser::new(names, Metric::Bandwidth, parameters, random).unwrap().state();
+        let one = Shared { loads: vec![load("a", &[("none", 0.0, 10), ("kyber", 0.5, 10)])] };
+        assert_eq!(one.give_to("disk", &mut state), Given { unrated: 1, ..Given::default() });
+        // Accesses in three of the 48 classes. No two shapes share more than one class, because all distances between classes differ.
+        let of = |first: usize, distances: [usize; 3]| {
+            let mut shares = [0.0; 48];
+            distances.iter().for_each(|distance| shares[(first + distance) % 48] = 1.0 / 3.0);
+            let shape = serde_json::from_str(&serde_json::to_string(&shares.to_vec()).unwrap()).unwrap();
+            SharedLoad { shape, ..load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)]) }
+        };
+        let many = (0..48).flat_map(|first| [of(first, [0, 1, 3]), of(first, [0, 4, 11])]);
+        let many = Shared { loads: many.collect() };
+        let given = many.give_to("disk", &mut state);
+        assert_eq!(given, Given { added: 64, excess: 32, ..Given::default() });
     }
 }

@@ -4,7 +4,7 @@ mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::{
-    Access, Analyser, Observed, Parameters, Performance, Random, SchedulerId, Shared, State, Window,
+    Access, Analyser, Given, Observed, Parameters, Performance, Random, SchedulerId, Shared, State, Window,
 };
 use world::T;
 
@@ -123,20 +123,20 @@ fn a_prior_is_only_for_its_device_and_for_kinds_that_are_unknown() {
     let (_, _, state) = windows_until_best(1, &Shared::default());
     let shared = Shared::of("a", DEVICE, &state);
     let fresh = || world::analyser(Parameters { x: 100, ..Parameters::default() }, 1).state();
-    assert_eq!(shared.give_to("another", &mut fresh()), 0);
+    assert_eq!(shared.give_to("another", &mut fresh()), Given::default());
     let mut known = state.clone();
-    assert_eq!(shared.give_to(DEVICE, &mut known), 0);
+    assert_eq!(shared.give_to(DEVICE, &mut known), Given { known: 1, ..Given::default() });
     assert_eq!(known, state);
     let mut new = fresh();
-    assert_eq!(shared.give_to(DEVICE, &mut new), 1);
+    assert_eq!(shared.give_to(DEVICE, &mut new), Given { added: 1, ..Given::default() });
     assert!(
         Shared::of("b", DEVICE, &new).loads.is_empty(),
         "the ratings of other hosts are not exported as own ones"
     );
-    assert_eq!(shared.give_to(DEVICE, &mut new), 0);
+    assert_eq!(shared.give_to(DEVICE, &mut new), Given { known: 1, ..Given::default() });
     let mut broken = shared.clone();
     broken.loads[0].schedulers[0].rating = f64::NAN;
-    assert_eq!(broken.give_to(DEVICE, &mut fresh()), 0);
+    assert_eq!(broken.give_to(DEVICE, &mut fresh()), Given::default());
 }
 
 #[test]

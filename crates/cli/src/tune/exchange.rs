@@ -37,7 +37,13 @@ pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&s
             shared.merge(Shared::of(&host, &name, &state));
         }
     }
-    is_replaceable(file, &host, &shared)?;
+    if shared.loads.is_empty() {
+        return Err(Error::Input(format!(
+            "{}: no kind of load in which this host has compared schedulers itself, and imported ratings are not exported; run the tuner first ('dwell tune')",
+            arguments.database.display()
+        )));
+    }
+    is_replaceable(file, &host)?;
     write(file, &shared)
 }
 
@@ -46,8 +52,8 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Rejects a file whose content an export would destroy: it replaces only an earlier export of the same host, and none by nothing.
-fn is_replaceable(file: &Path, host: &str, export: &Shared) -> Result<(), Error> {
+/// Rejects a file whose content an export would destroy: it replaces only an earlier export of the same host.
+fn is_replaceable(file: &Path, host: &str) -> Result<(), Error> {
     if !has_content(file) {
         return Ok(());
     }
@@ -55,18 +61,12 @@ fn is_replaceable(file: &Path, host: &str, export: &Shared) -> Result<(), Error>
     let Ok(known) = read(file) else {
         return kept("exists and is no file of 'dwell patterns export'; name another file, or remove it");
     };
-    let other = known.loads.iter().find(|load| load.host != host);
-    match other {
-        Some(other) => kept(&format!(
+    known.loads.iter().find(|load| load.host != host).map_or(Ok(()), |other| {
+        kept(&format!(
             "has loads of host '{}', and this export has only those of '{host}'; export to a new file, then merge both with 'dwell patterns merge'",
             other.host
-        )),
-        None if export.loads.is_empty() && !known.loads.is_empty() => kept(&format!(
-            "has {}, and this export has none; name another file, or remove this one",
-            counted(known.loads.len() as u64, "load")
-        )),
-        None => Ok(()),
-    }
+        ))
+    })
 }
 
 /// Merges files into one, which may be one of them. Another file with content is not replaced: it may be an export, if the name of the result was
@@ -123,16 +123,23 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
             Some(state) => state,
             None => empty(&shared, device, metric)?,
         };
-        let added = shared.give_to(device, &mut state);
-        if added > 0 {
+        let given = shared.give_to(device, &mut state);
+        if given.added > 0 {
             database.save(device, &state, now)?;
         }
-        let added = counted(added as u64, "kind");
+        let added = counted(given.added as u64, "kind");
         let mut hosts: Vec<&str> = shared.of_device(device, metric).map(|load| load.host.as_str()).collect();
         hosts.sort_unstable();
         hosts.dedup();
         let hosts = counted(hosts.len() as u64, "host");
-        writeln!(std::io::stdout().lock(), "{described}: {added} of load added, of {hosts}")?;
+        let reasons = [
+            (given.known, "in the database before"),
+            (given.unrated, "with ratings of fewer than two schedulers of the database"),
+            (given.excess, "beyond the greatest number of kinds of a drive"),
+        ];
+        let reasons = reasons.iter().filter(|(count, _)| *count > 0);
+        let left_out: String = reasons.map(|(count, reason)| format!("; {count} {reason}")).collect();
+        writeln!(std::io::stdout().lock(), "{described}: {added} of load added, of {hosts}{left_out}")?;
     }
     Ok(())
 }

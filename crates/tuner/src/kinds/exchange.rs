@@ -3,6 +3,7 @@
 use super::kind::{Kind, Rating};
 use super::shape::{ALIKE, Shape};
 use super::{Kinds, MOST};
+use crate::shared::Given;
 
 impl Kinds {
     /// The shape, the number of windows and the ratings of each kind in which schedulers were compared.
@@ -20,15 +21,19 @@ impl Kinds {
         self.kinds.get(kind)?.of_other_hosts()
     }
 
-    /// Adds a kind with ratings from elsewhere, by scheduler, unless a kind of this shape exists or there are too many; returns whether it was added.
-    pub(crate) fn expect(&mut self, shape: &Shape, ratings: &[Option<f64>]) -> bool {
-        let known = self.nearest(shape).is_some_and(|(_, alike)| alike >= ALIKE);
-        if known || self.kinds.len() >= MOST || ratings.iter().flatten().count() < 2 {
-            return false;
+    /// Adds a kind with ratings from elsewhere, by scheduler, unless `given` counts a reason against it.
+    pub(crate) fn expect(&mut self, shape: &Shape, ratings: &[Option<f64>], given: &mut Given) {
+        if self.nearest(shape).is_some_and(|(_, alike)| alike >= ALIKE) {
+            given.known += 1;
+        } else if ratings.iter().flatten().count() < 2 {
+            given.unrated += 1;
+        } else if self.kinds.len() >= MOST {
+            given.excess += 1;
+        } else {
+            let mut kind = Kind::new(shape.clone(), self.schedulers);
+            kind.expect(ratings);
+            self.kinds.push(kind);
+            given.added += 1;
         }
-        let mut kind = Kind::new(shape.clone(), self.schedulers);
-        kind.expect(ratings);
-        self.kinds.push(kind);
-        true
     }
 }

@@ -6,6 +6,8 @@ use observation::{Access, Window};
 use super::*;
 use crate::load::Load;
 use crate::measured::Measured;
+use crate::shared::Given;
+use crate::shared::Given;
 
 /// A window of sequential accesses, of which the first ones are reads.
 fn shape(reads: u64, writes: u64) -> Shape {
@@ -196,12 +198,15 @@ fn another_load_after_a_trial_revokes_its_pair() {
 #[test]
 fn a_kind_from_elsewhere_needs_two_ratings() {
     let of = |ratings: &[Option<f64>]| {
-        let mut kinds = Kinds::new(3);
-        (kinds.expect(&reads(), ratings), kinds.expect(&reads(), ratings))
+        let (mut kinds, mut given) = (Kinds::new(3), Given::default());
+        kinds.expect(&reads(), ratings, &mut given);
+        kinds.expect(&reads(), ratings, &mut given);
+        given
     };
-    assert_eq!(of(&[Some(0.0), None, None]), (false, false));
-    assert_eq!(of(&[Some(0.0), Some(0.5), None]), (true, false), "the second time it is known");
-    assert_eq!(of(&[Some(0.0), Some(0.5), Some(-0.5)]), (true, false));
+    assert_eq!(of(&[Some(0.0), None, None]), Given { unrated: 2, ..Given::default() });
+    let twice = Given { added: 1, known: 1, ..Given::default() };
+    assert_eq!(of(&[Some(0.0), Some(0.5), None]), twice, "the second time it is known");
+    assert_eq!(of(&[Some(0.0), Some(0.5), Some(-0.5)]), twice);
 }
 
 /// Scheduler 1 is twice as good, scheduler 2 as good as scheduler 0.
