@@ -24,8 +24,8 @@ _TABLES = ("runs", "processes", "windows")
 class StudyResult:
     """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them).
 
-    ``notes`` has a line for each depth that a drive does not have, with the depth of its runs. ``omissions`` has a line for each recording of which
-    requests are left out because they are malformed or impossible.
+    ``notes`` has a line for each depth that a drive does not have, with the depth of its runs. ``omissions`` has a line for each reason of a failed run or of a
+    cell without regret, and for each recording of which requests are left out because they are malformed or impossible.
     """
 
     notes: list[str]

@@ -11,15 +11,19 @@ use schedulers::registry::Catalogue;
 use crate::background::{in_background, in_background_until};
 use crate::error::{contained, input};
 
-/// The runs of a study, in order, and notes about all runs of its file.
+/// The runs of a study, in order.
 #[pyclass(frozen, module = "dwell._native")]
-pub(crate) struct Runs(Vec<Run>, Vec<String>);
+pub(crate) struct Runs {
+    runs: Vec<Run>,
+    /// The depths that are reduced to the drive's.
+    notes: Vec<String>,
+}
 
 #[pymethods]
 impl Runs {
     /// Runs per part of the results.
     fn part_size(&self) -> usize {
-        ::study::part_size(self.0.len())
+        ::study::part_size(self.runs.len())
     }
 
     /// Expands the text of a study file; `name` is the file's name in errors, and paths are relative to `folder`. `copies` has the local copies of
@@ -32,64 +36,63 @@ impl Runs {
             let runs = study.runs(Catalogue::default()).map_err(input)?;
             let notes = study.depth_notes(&runs).map_err(input)?;
             let notes = notes.iter().map(|note| format!("{name}: {note}"));
-            Ok(Self(runs, notes.collect()))
+            Ok(Self { runs, notes: notes.collect() })
         })
     }
 
     /// The runs whose line contains all of these texts.
     fn only(&self, texts: Vec<String>) -> Self {
         let matches = |run: &&Run| {
-            let line = line(run);
+            let line = run.line();
             texts.iter().all(|text| line.contains(text.as_str()))
         };
-        Self(self.0.iter().filter(matches).cloned().collect(), self.1.clone())
+        Self { runs: self.runs.iter().filter(matches).cloned().collect(), notes: self.notes.clone() }
     }
 
     /// The runs for other processes, which have other working directories and read addresses themselves.
     fn remote(&self) -> Self {
-        Self(self.0.iter().map(Run::elsewhere).collect(), self.1.clone())
+        Self { runs: self.runs.iter().map(Run::elsewhere).collect(), notes: self.notes.clone() }
     }
 
     fn __len__(&self) -> usize {
-        self.0.len()
+        self.runs.len()
     }
 
     /// The depths that are reduced to the drive's.
     fn notes(&self) -> Vec<String> {
-        self.1.clone()
+        self.notes.clone()
     }
 
     /// The identifiers.
     fn ids(&self) -> Vec<String> {
-        self.0.iter().map(|run| run.id.clone()).collect()
+        self.runs.iter().map(|run| run.id.clone()).collect()
     }
 
     /// The names of each run's workload, drive and machine in this study.
     fn names(&self) -> Vec<(String, Option<String>, Option<String>)> {
         let name = |input: &Option<::study::Input>| input.as_ref().map(|input| input.name.clone());
-        self.0.iter().map(|run| (run.workload.name.clone(), name(&run.drive), name(&run.machine))).collect()
+        self.runs
+            .iter()
+            .map(|run| (run.workload.name.clone(), name(&run.drive), name(&run.machine)))
+            .collect()
     }
 
     /// The descriptions of runs as JSON, from which another process executes them.
     fn json<'py>(&self, py: Python<'py>, indices: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
-        let runs = indices.iter().map(|&index| self.0.get(index)).collect::<Option<Vec<_>>>();
+        let runs = indices.iter().map(|&index| self.runs.get(index)).collect::<Option<Vec<_>>>();
         let runs = runs.ok_or_else(|| PyIndexError::new_err("no such run"))?;
         Ok(PyBytes::new(py, &serde_json::to_vec(&runs).map_err(input)?))
     }
 
     /// A run in one line.
     fn line(&self, index: usize) -> PyResult<String> {
-        self.0.get(index).map(line).ok_or_else(|| PyIndexError::new_err("no such run"))
+        self.runs.get(index).map(Run::line).ok_or_else(|| PyIndexError::new_err("no such run"))
     }
 
     /// The study in one line.
     fn describe(&self) -> String {
-        Study::describe(&self.0)
+        Study::describe(&self.runs)
     }
-}
-
-fn line(run: &Run) -> String {
-    format!("{}: {}", run.cell(), run.scheduler)
 }
 
 /// The rows of runs.
@@ -139,7 +142,7 @@ impl Executor {
     ) -> PyResult<()> {
         let run: Run = serde_json::from_str(run).map_err(input)?;
         let done = in_background_until(py, stopped.as_ref(), || {
-            self.0.execute(&run).map_err(|error| input(format!("{}: {error}", line(&run))))
+            self.0.execute(&run).map_err(|error| input(format!("{}: {error}", run.line())))
         })?;
         rows.borrow_mut().0.push(done);
         Ok(())
@@ -207,11 +210,11 @@ pub(crate) fn execute(
     store: &Bound<'_, Store>,
     threads: usize,
 ) -> PyResult<(usize, usize, Vec<(String, String)>)> {
-    let (runs, store) = (&runs.get().0, &store.get().0);
+    let (runs, store) = (&runs.get().runs, &store.get().0);
     in_background(py, || {
         let executor = RunExecutor::new(Catalogue::default());
         let ended = drive(runs, &executor, store, threads, &|_| ()).map_err(input)?;
-        let errors = ended.errors.iter().map(|(run, error)| (line(run), error.to_string()));
+        let errors = ended.errors.iter().map(|(run, error)| (run.line(), error.to_string()));
         Ok((ended.executed, ended.skipped, errors.collect()))
     })
 }
@@ -222,7 +225,8 @@ pub(crate) fn addresses(name: &str, text: String) -> PyResult<Vec<String>> {
     contained(|| Ok(Study::parse(name, text, Path::new(".")).map_err(input)?.addresses()))
 }
 
-/// The summary of the runs that a folder has: heads and rows of the table, a legend, an HTML page with the title, and what recordings lack.
+/// The summary of the runs that a folder has: heads and rows of the table, a legend, an HTML page with the title, why cells have no regret, and what
+/// recordings lack.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn summary(
@@ -231,12 +235,14 @@ pub(crate) fn summary(
     store: &Bound<'_, Store>,
     title: &str,
 ) -> PyResult<(Vec<String>, Vec<Vec<String>>, String, String, Vec<String>)> {
-    let (runs, store) = (&runs.get().0, &store.get().0);
+    let (runs, store) = (&runs.get().runs, &store.get().0);
     in_background(py, || {
         let summary = Summary::of(runs, store).map_err(input)?;
         let (heads, rows) = summary.table();
         let heads = heads.into_iter().map(str::to_owned).collect();
-        Ok((heads, rows, Summary::legend().to_owned(), summary.html(title), summary.omissions))
+        let page = summary.html(title);
+        let notes = summary.gaps.into_iter().chain(summary.omissions).collect();
+        Ok((heads, rows, Summary::legend().to_owned(), page, notes))
     })
 }
 

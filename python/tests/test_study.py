@@ -112,7 +112,9 @@ def test_reasons_have_the_present_names_of_files(tmp_path):
     assert first.startswith("large.fio reaches to sector ")
     (tmp_path / "large.fio").rename(tmp_path / "renamed.fio")
     again = dwell.study(path)
-    assert again.executed == 0 and again.to_pandas()["failure"][0] == first.replace("large.fio", "renamed.fio")
+    present = first.replace("large.fio", "renamed.fio")
+    assert again.executed == 0 and again.to_pandas()["failure"][0] == present
+    assert f"renamed.fio on its drive shown seed 1: noop: {present}" in repr(again).splitlines()
     renamed = dwell._study._renamed
     assert renamed("a: a.b, b, x/a, a-b and ab", ["a", "b", None], ["b", "a", "c"]) == "b: b.b, a, x/a, a-b and ab"
 

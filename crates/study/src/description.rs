@@ -7,6 +7,7 @@ use std::path::Path;
 
 use evaluation::Error;
 use evaluation::input::Reading;
+use evaluation::report::format::printable;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use workloads::scenario::Identity;
@@ -202,6 +203,11 @@ impl Run {
         }
         let _ = write!(cell, " {} seed {}", self.identity.name(), self.seed);
         cell
+    }
+
+    /// The run in one line, by which `--only` selects.
+    pub fn line(&self) -> String {
+        printable(&format!("{}: {}", self.cell(), self.scheduler)).into_owned()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use elevator::text::counted;
 use evaluation::Error;
 use evaluation::report::chart::{Chart, Mark, colour};
-use evaluation::report::format::{number, percent, time};
+use evaluation::report::format::{number, percent, printable, time};
 use evaluation::report::page::{GENERATOR, Page};
 
 use crate::description::Run;
@@ -18,7 +18,7 @@ use crate::table::Cell;
 struct Result {
     scheduler: String,
     cell: String,
-    failure: bool,
+    failure: Option<String>,
     cut: bool,
     by_time: bool,
     elapsed_ns: f64,
@@ -29,7 +29,7 @@ struct Result {
     work: Option<f64>,
 }
 
-/// A scheduler with its tunables, over all cells.
+/// A scheduler with its tunables, over all cells. Control characters of names are escaped.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scheduler {
     /// Its name with tunables.
@@ -72,12 +72,14 @@ pub struct Summary {
     pub schedulers: Vec<Scheduler>,
     /// Fronts, in the order of the cells.
     pub fronts: Vec<Front>,
+    /// Why runs failed, and why cells have no regret, which the table shows as `-`.
+    pub gaps: Vec<String>,
     /// What recordings lack: a line for each with omissions.
     pub omissions: Vec<String>,
 }
 
 /// Columns of the summary.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 15] = [
     "run",
     "failure",
     "cut",
@@ -90,7 +92,13 @@ const COLUMNS: [&str; 12] = [
     "work_bytes",
     "omissions",
     "left_out",
+    "workload",
+    "drive",
+    "machine",
 ];
+
+/// Most reasons of failures that are printed.
+const REASONS_MAX: usize = 10;
 
 impl Summary {
     /// The summary of these runs, as far as the store has them.
@@ -102,22 +110,24 @@ impl Summary {
         let mut found: HashMap<&str, Result> = HashMap::new();
         let mut omissions = BTreeSet::new();
         for cells in store.read_runs(&COLUMNS)? {
-            let [id, failure, cut, by_time, elapsed, rate, mean, p99, transactions, work, lacks, left_out] =
+            let [id, failure, cut, by_time, elapsed, rate, mean, p99, transactions, work, rest @ ..] =
                 &cells[..]
             else {
                 continue;
             };
+            let [lacks, left_out, names @ ..] = rest else { continue };
             let Cell::Text(id) = id else { continue };
             let Some(run) = by_id.get(id.as_str()) else { continue };
             if let (Cell::Text(lacks), Cell::Whole(left_out)) = (lacks, left_out) {
                 let (requests, device) = (counted(*left_out as u64, "request"), drive_of(run));
                 let line = format!("{}{device}: {requests} left out: {lacks}", run.workload.name);
+                let line = printable(&line).into_owned();
                 omissions.insert((run.workload.name.as_str(), line));
             }
             let result = Result {
                 scheduler: run.scheduler.clone(),
                 cell: run.cell(),
-                failure: *failure != Cell::Nothing,
+                failure: text(failure).map(|reason| present(reason, names, run)),
                 cut: *cut == Cell::Flag(true),
                 by_time: *by_time == Cell::Flag(true),
                 elapsed_ns: value(elapsed).unwrap_or(0.0),
@@ -129,15 +139,21 @@ impl Summary {
             found.insert(&run.id, result);
         }
         let summary = Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect());
-        let omissions = omissions.into_iter().map(|(_, line)| line).chain(summary.omissions).collect();
-        Ok(Self { omissions, ..summary })
+        Ok(Self { omissions: omissions.into_iter().map(|(_, line)| line).collect(), ..summary })
     }
 
     fn new(results: Vec<Result>) -> Self {
         let (mut order, mut cells): (Vec<String>, HashMap<String, Vec<Result>>) = Default::default();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+        // Each once, with the first run and the number of others: a workload that is larger than the drive fails under each scheduler.
+        let mut reasons: Vec<(String, String, u64)> = Vec::new();
         for result in results {
-            if result.failure {
+            if let Some(reason) = result.failure {
+                let line = printable(&format!("{}: {}", result.cell, result.scheduler)).into_owned();
+                match reasons.iter_mut().find(|(known, ..)| *known == reason) {
+                    Some((_, _, further)) => *further += 1,
+                    None => reasons.push((reason, line, 0)),
+                }
                 *failures.entry(result.scheduler).or_default() += 1;
                 continue;
             }
@@ -150,7 +166,7 @@ impl Summary {
         let mut schedulers: Vec<Totals> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
         let mut fronts = Vec::new();
-        let mut cut_replays = 0;
+        let (mut cut_replays, mut without_completion) = (0, 0);
         for cell in order {
             let results = &cells[&cell];
             if are_cut_replays(results) {
@@ -168,17 +184,18 @@ impl Summary {
             let best = measures.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
             let rate = results.iter().map(|result| result.mb_per_s).fold(0.0, f64::max);
             let least = results.iter().filter_map(|result| result.p99_ns).fold(f64::INFINITY, f64::min);
+            let regret =
+                |measure: f64| Some(measure / best - 1.0).filter(|_| best.is_finite() && measure.is_finite());
+            without_completion += u64::from(measures.iter().any(|measure| regret(*measure).is_none()));
             for (n, (result, measure)) in results.iter().zip(measures).enumerate() {
                 let at = *index.entry(result.scheduler.clone()).or_insert_with(|| {
                     schedulers.push(Totals { name: result.scheduler.clone(), ..Totals::default() });
                     schedulers.len() - 1
                 });
-                let regret =
-                    if best.is_finite() && measure.is_finite() { measure / best - 1.0 } else { f64::NAN };
                 let p99 = result.p99_ns.map(|p99| p99.max(1.0) / least.max(1.0));
                 schedulers[at].add(
                     &cell,
-                    regret,
+                    regret(measure),
                     (rate > 0.0).then(|| result.mb_per_s / rate),
                     p99,
                     front.contains(&n),
@@ -187,11 +204,12 @@ impl Summary {
             let mut points: Vec<_> = front
                 .iter()
                 .filter_map(|&n| {
-                    Some((results[n].scheduler.clone(), results[n].mb_per_s, results[n].p99_ns?))
+                    let name = printable(&results[n].scheduler).into_owned();
+                    Some((name, results[n].mb_per_s, results[n].p99_ns?))
                 })
                 .collect();
             points.sort_by(|a, b| b.1.total_cmp(&a.1));
-            fronts.push(Front { cell, points });
+            fronts.push(Front { cell: printable(&cell).into_owned(), points });
         }
         for name in failures.keys() {
             if !index.contains_key(name) {
@@ -212,19 +230,66 @@ impl Summary {
         // The mean of a scheduler with failures is over fewer cells, and it may have failed in those that are slow.
         let rank = |one: &Scheduler| (one.cells == 0, one.failures > 0);
         all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.mean_regret.total_cmp(&b.mean_regret)));
-        let omissions = (cut_replays > 0).then(|| {
-            let cells = counted(cut_replays, "cell");
-            format!(
-                "{cells} without regret and Pareto front: at_most stopped replays by time stamps, so that each completed another part of the recording"
-            )
+        let gaps = [
+            (
+                cut_replays,
+                "without regret and Pareto front: at_most stopped replays by time stamps, so that each completed another part of the recording",
+            ),
+            (
+                without_completion,
+                "without the regret of some schedulers: no read, write or discard completed under them",
+            ),
+        ];
+        let gaps = gaps.into_iter().filter(|(cells, _)| *cells > 0);
+        let gaps = gaps.map(|(cells, reason)| format!("{} {reason}", counted(cells, "cell")));
+        let more = reasons.len().saturating_sub(REASONS_MAX) as u64;
+        let failed = reasons.iter().take(REASONS_MAX).map(|(reason, line, further)| match further {
+            0 => format!("{line}: {}", printable(reason)),
+            _ => format!("{line}, and {}: {}", counted(*further, "further run"), printable(reason)),
         });
-        Self { schedulers: all, fronts, omissions: omissions.into_iter().collect() }
+        let more =
+            (more > 0).then(|| format!("and {}; see the column failure", counted(more, "further reason")));
+        Self {
+            schedulers: all,
+            fronts,
+            gaps: failed.chain(more).chain(gaps).collect(),
+            omissions: Vec::new(),
+        }
     }
 }
 
 /// The drive, for a line about requests that may be beyond its end.
 fn drive_of(run: &Run) -> String {
     run.drive.as_ref().map_or_else(String::new, |drive| format!(" on {}", drive.name))
+}
+
+fn text(cell: &Cell) -> Option<&str> {
+    if let Cell::Text(text) = cell { Some(text) } else { None }
+}
+
+/// A reason with the present names of the run's files; `stored` are those of the workload, the drive and the machine at the time of the run.
+fn present(reason: &str, stored: &[Cell], run: &Run) -> String {
+    let inputs = [Some(&run.workload), run.drive.as_ref(), run.machine.as_ref()];
+    stored.iter().map(text).zip(inputs).fold(reason.to_owned(), |reason, names| match names {
+        (Some(stored), Some(input)) if stored != input.name => renamed(&reason, stored, &input.name),
+        _ => reason,
+    })
+}
+
+/// A text with another name where it has this one, but not where this one is a part of a longer name.
+fn renamed(text: &str, name: &str, other: &str) -> String {
+    let in_name = |letter: char| letter.is_alphanumeric() || "_/-".contains(letter);
+    let is_name = |at: usize| {
+        let before = text[..at].chars().next_back().is_some_and(|letter| in_name(letter) || letter == '.');
+        !before && !text[at + name.len()..].starts_with(in_name)
+    };
+    let (mut all, mut from) = (String::new(), 0);
+    for (at, _) in text.match_indices(name).filter(|(at, _)| is_name(*at)) {
+        all += &text[from..at];
+        all += other;
+        from = at + name.len();
+    }
+    all + &text[from..]
 }
 
 fn value(cell: &Cell) -> Option<f64> {
@@ -285,7 +350,14 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, cell: &str, regret: f64, throughput: Option<f64>, p99: Option<f64>, on_front: bool) {
+    fn add(
+        &mut self,
+        cell: &str,
+        regret: Option<f64>,
+        throughput: Option<f64>,
+        p99: Option<f64>,
+        on_front: bool,
+    ) {
         let log = |sum: &mut (f64, usize), ratio: Option<f64>| {
             if let Some(ratio) = ratio.filter(|ratio| *ratio > 0.0) {
                 *sum = (sum.0 + ratio.ln(), sum.1 + 1);
@@ -294,9 +366,7 @@ impl Totals {
         log(&mut self.throughput, throughput);
         log(&mut self.p99, p99);
         self.fronts += usize::from(on_front);
-        if regret.is_nan() {
-            return;
-        }
+        let Some(regret) = regret else { return };
         self.cells += 1;
         self.regrets += regret;
         self.within += usize::from(regret <= 0.03);
@@ -313,13 +383,13 @@ impl Totals {
             mean_regret: if self.cells == 0 { f64::NAN } else { self.regrets / self.cells as f64 },
             within_3_percent: self.within,
             worst_regret: self.worst,
-            worst_cell: self.worst_cell,
+            worst_cell: printable(&self.worst_cell).into_owned(),
             throughput: mean(self.throughput),
             p99: mean(self.p99),
             on_front: false,
             fronts: self.fronts,
             failures,
-            name: self.name,
+            name: printable(&self.name).into_owned(),
         }
     }
 }
@@ -387,7 +457,7 @@ impl Summary {
             let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }
         let _ = write!(text, "\n{LEGEND}\n");
-        for line in &self.omissions {
+        for line in self.gaps.iter().chain(&self.omissions) {
             let _ = write!(text, "\n{line}\n");
         }
         for front in &self.fronts {
@@ -410,7 +480,7 @@ impl Summary {
         let heads: Vec<String> = HEADS.iter().map(ToString::to_string).collect();
         page.table(&heads, self.rows().into_iter().map(|row| ("", row.to_vec())));
         page.note(LEGEND);
-        self.omissions.iter().for_each(|line| page.note(line));
+        self.gaps.iter().chain(&self.omissions).for_each(|line| page.note(line));
         let mut chart =
             Chart::new("p99 over the least of the cell (geometric mean)", "throughput, % of the best", 360)
                 .log_x();
@@ -448,7 +518,7 @@ mod tests {
         Result {
             scheduler: scheduler.to_owned(),
             cell: cell.to_owned(),
-            failure: false,
+            failure: None,
             cut: false,
             by_time: false,
             elapsed_ns,
@@ -498,10 +568,33 @@ mod tests {
         let summary = Summary::new([vec![replay("a", true), replay("b", false)], others.to_vec()].concat());
         let of = |n: usize| (summary.schedulers[n].cells, summary.schedulers[n].fronts);
         assert_eq!((of(0), of(1), summary.fronts.len()), ((1, 1), (1, 0), 1));
-        assert!(summary.omissions[0].starts_with("1 cell without regret and Pareto front: at_most stopped"));
+        let reason = "1 cell without regret and Pareto front: at_most stopped replays by time stamps";
+        assert!(summary.gaps[0].starts_with(reason) && summary.gaps.len() == 1, "{:?}", summary.gaps);
+        assert!(summary.markdown("t").contains(reason) && summary.html("t").contains(reason));
         // Programs that run for a given time are not replays.
         let script = |name: &str| Result { work: Some(7.0), ..replay(name, true) };
-        assert!(Summary::new(vec![script("a"), script("b")]).omissions.is_empty());
+        assert!(Summary::new(vec![script("a"), script("b")]).gaps.is_empty());
+    }
+
+    #[test]
+    fn a_cell_in_which_nothing_completed_has_the_reason() {
+        let none = Result { by_time: true, mean_ns: None, p99_ns: None, ..result("a", "x", 100.0, 0.0, 0.0) };
+        let summary = Summary::new(vec![none.clone(), Result { scheduler: "b".to_owned(), ..none }]);
+        assert_eq!(summary.table().1[0][1..4], ["-", "0 of 0", "-"]);
+        let reason =
+            "1 cell without the regret of some schedulers: no read, write or discard completed under them";
+        assert_eq!(summary.gaps, [reason]);
+    }
+
+    #[test]
+    fn names_with_control_characters_stay_on_their_line() {
+        let of = |scheduler| result(scheduler, "r/new\nline.gz on ssd", 1.0, 1.0, 1.0);
+        let summary = Summary::new(vec![of("a"), of("mine\r.toml")]);
+        let (_, rows) = summary.table();
+        assert!(rows.iter().flatten().all(|cell| !cell.contains(char::is_control)), "{rows:?}");
+        let text = summary.markdown("t");
+        assert!(text.contains("## Pareto front: r/new\\nline.gz on ssd\n"), "{text}");
+        assert_eq!(text.matches("| mine\\r.toml | ").count(), 2, "{text}");
     }
 
     #[test]
@@ -512,16 +605,40 @@ mod tests {
 
     #[test]
     fn failed_runs_are_counted() {
-        let failed = Result { failure: true, ..result("b", "x", 0.0, 0.0, 0.0) };
-        let summary = Summary::new(vec![result("a", "x", 1.0, 1.0, 1.0), failed]);
+        let failed = |cell: &str, reason: &str| Result {
+            failure: Some(reason.to_owned()),
+            ..result("b", cell, 0.0, 0.0, 0.0)
+        };
+        let summary = Summary::new(vec![result("a", "x", 1.0, 1.0, 1.0), failed("x", "too large")]);
         assert_eq!(summary.schedulers[1].failures, 1);
+        assert_eq!(summary.gaps, ["x: b: too large"]);
+        let same =
+            Summary::new(vec![failed("x", "too large"), failed("y", "too large"), failed("z", "none")]);
+        assert_eq!(same.gaps, ["x: b, and 1 further run: too large", "z: b: none"]);
+        let many = Summary::new((0..12).map(|n| failed("x", &n.to_string())).collect());
+        assert_eq!(
+            (many.gaps.len(), many.gaps[10].as_str()),
+            (11, "and 2 further reasons; see the column failure")
+        );
         assert!(summary.markdown("t").contains("| b | - | 0 of 0 | - |"), "{}", summary.markdown("t"));
         assert!(summary.html("t").contains("</html>"));
     }
 
     #[test]
+    fn a_reason_has_the_present_name_of_a_file() {
+        let text = "a: a.b, b, x/a, a-b and ab";
+        assert_eq!(renamed(text, "a", "c"), "c: c.b, b, x/a, a-b and ab");
+        let run = Run { workload: crate::Input::built_in("new.fio"), ..crate::description::tests::run() };
+        let stored = [Cell::Text("old.fio".to_owned()), Cell::Text("wd5000aaks".to_owned()), Cell::Nothing];
+        assert_eq!(
+            present("old.fio is larger than wd5000aaks", &stored, &run),
+            "new.fio is larger than wd5000aaks"
+        );
+    }
+
+    #[test]
     fn a_scheduler_with_failures_follows_those_without() {
-        let failed = Result { failure: true, ..result("a", "y", 0.0, 0.0, 0.0) };
+        let failed = Result { failure: Some(String::new()), ..result("a", "y", 0.0, 0.0, 0.0) };
         let of = [result("a", "x", 1.0, 1.0, 1.0), failed, result("b", "x", 2.0, 1.0, 1.0)];
         let summary = Summary::new(of.into_iter().chain([result("b", "y", 2.0, 1.0, 1.0)]).collect());
         let names: Vec<&str> = summary.schedulers.iter().map(|one| one.name.as_str()).collect();

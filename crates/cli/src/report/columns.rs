@@ -184,7 +184,7 @@ pub(crate) fn lines<'a>(ranking: &Ranking<'a>) -> Vec<Line<'a>> {
 
 /// All results as CSV, with all digits. The first line names the columns.
 pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
-    let quoted = |cell: String| match cell.contains([',', '"', '\n']) {
+    let quoted = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,
     };

@@ -3,6 +3,8 @@
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
+use evaluation::report::format::printable;
+
 use super::columns::on_one_line;
 
 /// The width of a table that goes to a file or a pipe.
@@ -75,10 +77,10 @@ impl Table {
         Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row. A cell is one line, whatever names it has.
     pub(crate) fn row(&mut self, tone: Tone, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.heads.len());
-        self.rows.push((tone, cells));
+        self.rows.push((tone, cells.iter().map(|cell| printable(cell).into_owned()).collect()));
     }
 
     /// The width of a column.
@@ -311,6 +313,19 @@ mod tests {
         let text = table.print(Style::Text { width: None, colour: true });
         let lines: Vec<&str> = text.lines().rev().take(2).collect();
         assert!(lines[1].contains(long) && lines[0].ends_with("3.00\x1b[0m"), "{text}");
+    }
+
+    #[test]
+    fn names_with_control_characters_stay_on_their_line() {
+        let mut table = table();
+        let name = "new\nline\u{1b}[2J.gz".to_owned();
+        table.row(Tone::Plain, vec![name, "3.00".to_owned(), String::new(), String::new()]);
+        for style in [Style::Markdown, Style::Text { width: None, colour: false }] {
+            let text = table.print(style);
+            assert!(text.contains("new\\nline\\u{1b}[2J.gz"), "{text}");
+            let rows: Vec<&str> = text.lines().filter(|line| line.contains("new")).collect();
+            assert!(rows.len() == 1 && !text.contains('\u{1b}'), "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::columns::{self, COLUMNS, Value};
 use super::layout::{Style, Table, Tone, text_style};
 use super::ranking::{Ranking, SortKey};
 use super::why::explanations;
-use evaluation::report::format::{bytes, time};
+use evaluation::report::format::{bytes, printable, time};
 use evaluation::runs::Run;
 
 /// The table of all runs, best first, with the physical limit at the top, the meaning of its columns, and why each scheduler has its result.
@@ -154,6 +154,7 @@ pub(crate) fn processes(run: &Run, most: usize, style: Style) -> String {
 
 /// A table below its title.
 pub(crate) fn titled(title: &str, table: &str, style: Style) -> String {
+    let title = printable(title);
     match style {
         Style::Markdown => format!("**{title}**\n\n{table}"),
         Style::Text { .. } => format!("{title}\n{table}"),

@@ -17,6 +17,7 @@ use super::workload::{BUILT_IN, JOBS, Measure, SCRIPTS, Workload, is_comparable}
 use crate::device::Device;
 use crate::duel::Benchmark;
 use crate::error::Error;
+use crate::report::format::printable;
 
 /// One comparison of schedulers.
 #[derive(Clone)]
@@ -38,7 +39,8 @@ impl Cell {
     #[must_use]
     pub fn name(&self) -> String {
         let identity = self.identity.name();
-        format!("{} on {} depth {} {identity}", self.workload, self.drive, self.depth)
+        let name = format!("{} on {} depth {} {identity}", self.workload, self.drive, self.depth);
+        printable(&name).into_owned()
     }
 
     /// Runs the cell under a scheduler.
@@ -289,6 +291,13 @@ mod tests {
 
     fn names(selection: &Selection<'_>) -> Vec<String> {
         cells(selection).unwrap().iter().map(Cell::name).collect()
+    }
+
+    #[test]
+    fn the_name_of_a_cell_is_one_line() {
+        let cell = cells(&ALL).unwrap().swap_remove(0);
+        let cell = Cell { workload: "r/new\nline.gz".to_owned(), ..cell };
+        assert!(cell.name().starts_with("r/new\\nline.gz on "), "{}", cell.name());
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Numbers with their unit, text as HTML, and JSON objects with their schema version.
+//! Numbers with their unit, text as HTML, names with control characters, and JSON objects with their schema version.
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 
@@ -7,6 +9,22 @@ use crate::error::Error;
 /// Text as HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A name on one line: control characters, which file names may contain, as in Rust (`\n`, `\u{1b}`). They would break a table, or change the
+/// terminal.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().fold(String::new(), |mut all, letter| {
+        match letter.is_control() {
+            true => all.extend(letter.escape_default()),
+            false => all.push(letter),
+        }
+        all
+    });
+    Cow::Owned(escaped)
 }
 
 /// A time in nanoseconds with three significant digits: `1.23 ms`.
@@ -66,6 +84,12 @@ pub fn object(of: &impl Serialize) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_of_names_are_escaped() {
+        assert_eq!(printable("a\nb\t\u{1b}[31m\u{85}c"), "a\\nb\\t\\u{1b}[31m\\u{85}c");
+        assert_eq!(printable("r/ä \"x\".gz"), "r/ä \"x\".gz");
+    }
 
     #[test]
     fn numbers_have_three_digits_and_a_unit() {

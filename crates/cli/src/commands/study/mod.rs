@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use elevator::text::counted;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use evaluation::report::format::printable;
 use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     let copies = if addresses.is_empty() { Copies::new() } else { python::copies(&addresses)? };
     let study = study.with_copies(copies.clone());
     let mut runs = study.runs(catalogue)?;
-    runs.retain(|run| arguments.only.iter().all(|only| line(run).contains(only.as_str())));
+    runs.retain(|run| arguments.only.iter().all(|only| run.line().contains(only.as_str())));
     if runs.is_empty() {
         return Err(Error::Usage("no run matches --only; --dry-run lists the runs".to_owned()));
     }
@@ -117,7 +118,7 @@ fn execute(
         .jobs
         .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
     let ended = drive(runs, &Executor::new(catalogue), &store, threads, &|run| {
-        bar.set_message(run.workload.name.clone());
+        bar.set_message(printable(&run.workload.name).into_owned());
         bar.inc(1);
         if !arguments.quiet
             && bar.is_hidden()
@@ -137,7 +138,7 @@ fn execute(
         let error = error.to_string();
         match problems.iter_mut().find(|(_, known, _)| *known == error) {
             Some((_, _, further)) => *further += 1,
-            None => problems.push((line(run), error, 0)),
+            None => problems.push((run.line(), error, 0)),
         }
     }
     for (run, error, further) in problems {
@@ -154,11 +155,6 @@ fn execute(
         return Err(Error::Suspended);
     }
     Ok(store)
-}
-
-/// A run in one line, by which `--only` selects.
-fn line(run: &Run) -> String {
-    format!("{}: {}", run.cell(), run.scheduler)
 }
 
 fn out(arguments: &StudyArguments) -> Result<PathBuf, Error> {
@@ -180,7 +176,7 @@ fn list(runs: &[Run], out: &Path) -> Result<(), Error> {
     let mut stdout = std::io::stdout().lock();
     for run in runs {
         let mark = if is_complete(&run) { "complete" } else { "missing " };
-        writeln!(stdout, "{} {mark} {}", run.id, line(run))?;
+        writeln!(stdout, "{} {mark} {}", run.id, run.line())?;
     }
     writeln!(stdout, "{}, {} complete", Study::describe(runs), runs.iter().filter(is_complete).count())?;
     Ok(())
@@ -212,7 +208,11 @@ fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
     let mut table = Table::new(heads);
     rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
     let style = if arguments.markdown { Style::Markdown } else { text_style() };
-    writeln!(std::io::stdout().lock(), "{}\n\n{}", table.print(style), Summary::legend())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\n\n{}", table.print(style), Summary::legend())?;
+    for reason in &summary.gaps {
+        writeln!(out, "\n{reason}")?;
+    }
     Ok(())
 }
 
