@@ -92,8 +92,8 @@ class StudyResult:
         return frame
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: an HTML file with regret and Pareto fronts, which opens offline."""
-        pathlib.Path(_arguments.path("path", path)).write_text(self._page, encoding="utf-8")
+        """Writes the report: an HTML file (extension .html or .htm, or none) with regret and Pareto fronts, which opens offline."""
+        report_path(path).write_text(self._page, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._heads)
@@ -106,6 +106,14 @@ class StudyResult:
         widths = [max(map(len, column)) for column in zip(*table)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
         return "\n".join([*lines, "", self._legend, *self.notes, *self.omissions])
+
+
+def report_path(path: str | os.PathLike[str]) -> pathlib.Path:
+    """The path of a report, which is HTML. A pipe or device may have any name."""
+    found = pathlib.Path(_arguments.path("path", path))
+    if found.suffix.lower() not in ("", ".html", ".htm") and (found.is_file() or not found.exists()):
+        raise InputError(f"{found}: a report is HTML; use the extension .html")
+    return found
 
 
 def _renamed(text: str, stored: Sequence[str | None], present: Sequence[str | None]) -> str:

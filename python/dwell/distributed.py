@@ -75,11 +75,13 @@ def main(arguments: list[str] | None = None) -> int:
     if given.child:
         _end_with_parent()
     from . import _native
-    from ._study import _connected, study
+    from ._study import _connected, report_path, study
 
     try:
         if given.simulator not in (None, _native.simulator):
             raise InputError(f"the command has dwell {given.simulator}, the Python package {_native.simulator}; install the same version of both")
+        if given.report:
+            report_path(given.report)
         given_copies = json.load(sys.stdin) if given.copies else {}
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:

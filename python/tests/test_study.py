@@ -74,6 +74,10 @@ def test_a_study_on_this_machine(study, tmp_path):
     assert "<table>" in result._repr_html_() and "noop" in repr(result)
     result.report(tmp_path / "report.html")
     assert "noop" in (tmp_path / "report.html").read_text()
+    with pytest.raises(dwell.InputError, match=r"report\.pdf: a report is HTML; use the extension \.html"):
+        result.report(tmp_path / "report.pdf")
+    assert not (tmp_path / "report.pdf").exists()
+    result.report(os.devnull)
     again = dwell.study(study, tmp_path / "out")
     assert (again.executed, again.skipped) == (0, RUNS)
     assert dwell.study(study, tmp_path / "some", only="noop").executed == 2

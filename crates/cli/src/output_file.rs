@@ -1,5 +1,6 @@
 //! Output files: checks before a long run, and compression.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -64,6 +65,8 @@ pub(crate) fn is_free(path: &Path, overwrite: bool) -> Result<(), Error> {
 pub(crate) enum Generated {
     /// An HTML report.
     Report,
+    /// A report of a study: HTML, or Markdown if the extension is `md`.
+    StudyReport,
     /// A decision log.
     Log,
 }
@@ -72,13 +75,35 @@ impl Generated {
     fn is_in(self, head: &[u8]) -> bool {
         let head = String::from_utf8_lossy(head);
         match self {
-            Self::Report => head.contains(GENERATOR),
+            Self::Report | Self::StudyReport => head.contains(GENERATOR),
             Self::Log => head.lines().take(2).any(|line| {
                 let is_event = |word| EVENTS.contains(&word);
                 line.starts_with("{\"scheduler\":")
                     || line.contains("\"what\":")
                     || line.split_whitespace().any(is_event)
             }),
+        }
+    }
+
+    /// Rejects an extension of another format: a browser or a PDF viewer would not open the file. A pipe, a device and an empty file (`mktemp`) may
+    /// have any name.
+    fn has_extension(self, path: &Path) -> Result<(), Error> {
+        let expected = match self {
+            Self::Report => "a report is HTML; use the extension .html",
+            Self::StudyReport => "a report is HTML or Markdown; use the extension .html or .md",
+            Self::Log => return Ok(()),
+        };
+        let is_named = path.metadata().is_ok_and(|found| !found.is_file() || found.len() == 0);
+        let is_known = |found: &OsStr| {
+            let extensions: &[&str] =
+                if self == Self::StudyReport { &["html", "htm", "md"] } else { &["html", "htm"] };
+            extensions.iter().any(|of| found.eq_ignore_ascii_case(of))
+        };
+        match path.extension() {
+            Some(found) if !is_named && !is_known(found) => {
+                Err(Error::Usage(format!("{}: {expected}", path.display())))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -89,6 +114,7 @@ const EVENTS: [&str; 5] = ["insert", "merge", "dispatch", "hold", "complete"];
 /// Checks before a long run that a generated file can be written: it replaces only a file of its own kind. Pipes, `/dev/null` and empty files may
 /// be named.
 pub(crate) fn can_be_generated(path: &Path, what: Generated) -> Result<(), Error> {
+    what.has_extension(path)?;
     can_be_written(path)?;
     if !path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
@@ -100,7 +126,7 @@ pub(crate) fn can_be_generated(path: &Path, what: Generated) -> Result<(), Error
         return Ok(());
     }
     let kind = match what {
-        Generated::Report => "report",
+        Generated::Report | Generated::StudyReport => "report",
         Generated::Log => "decision log",
     };
     Err(Error::Usage(format!(
@@ -392,6 +418,31 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(can_be_generated(&path, Generated::Report).is_ok());
         assert!(can_be_generated(Path::new("/dev/null"), Generated::Log).is_ok());
+    }
+
+    #[test]
+    fn the_extension_of_a_report_is_that_of_its_format() {
+        let folder = std::env::temp_dir().join(format!("dwell-extension-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let is_accepted = |name: &str, what| match can_be_generated(&folder.join(name), what) {
+            Err(Error::Usage(problem)) => {
+                assert!(problem.contains(": a report is HTML"), "{problem}");
+                false
+            }
+            other => other.is_ok(),
+        };
+        for name in ["a.html", "a.htm", "a.HTML", "report"] {
+            assert!(is_accepted(name, Generated::Report), "{name}");
+        }
+        for name in ["a.pdf", "a.md", "a.html.gz", "a.2"] {
+            assert!(!is_accepted(name, Generated::Report) && is_accepted(name, Generated::Log), "{name}");
+        }
+        assert!(is_accepted("a.md", Generated::StudyReport) && is_accepted("a.MD", Generated::StudyReport));
+        assert!(!is_accepted("a.pdf", Generated::StudyReport));
+        // `mktemp`
+        std::fs::write(folder.join("tmp.Xa3f"), "").unwrap();
+        assert!(is_accepted("tmp.Xa3f", Generated::Report));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -149,6 +149,17 @@ fn the_report_of_a_study_replaces_only_a_report() {
         assert_eq!(fs::read_to_string(&mine).expect("it is there"), "my own notes\n");
     }
     fails(&["study", &study, "--out", &out, "--report", &study], 2, &["--report", "is an input"]);
+    let text = directory.path("report.pdf");
+    fails(
+        &["study", &study, "--out", &out, "--report", &text],
+        2,
+        &["report.pdf: a report is HTML or Markdown"],
+    );
+    for command in [["compare", &study], ["run", &study], ["reproduce", "stream"], ["duel", "--quick"]] {
+        let arguments = [&command[..], &["--report", &text]].concat();
+        fails(&arguments, 2, &["report.pdf: a report is HTML; use the extension .html"]);
+    }
+    assert!(!fs::exists(&text).expect("readable"));
     assert!(!fs::exists(&out).expect("readable"), "a run was executed");
     if !cfg!(feature = "studies") {
         return;

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     }
     if let Some(path) = &arguments.report {
         are_apart(&[("--report", path)], &[&arguments.file])?;
-        can_be_generated(path, Generated::Report)?;
+        can_be_generated(path, Generated::StudyReport)?;
     }
     if !arguments.quiet {
         say!("{}: {}", arguments.file.display(), Study::describe(&runs));
@@ -218,7 +218,7 @@ fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
 
 fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error> {
     let title = format!("Study {}", file.display());
-    let is_markdown = path.extension().is_some_and(|extension| extension == "md");
+    let is_markdown = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
     let text = if is_markdown { summary.markdown(&title) } else { summary.html(&title) };
     output_file::write(path, text.as_bytes())
 }
