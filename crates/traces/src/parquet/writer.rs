@@ -47,10 +47,10 @@ pub struct ParquetWriter<W: Write + Send> {
     schema: SchemaDescPtr,
     comment: String,
     encoders: Arc<Encoders>,
-    /// Groups that no thread encodes yet, their devices, and their rows.
-    ready: (Vec<Rows>, Vec<usize>, usize),
-    /// Groups that threads encode, with their devices and rows, in the order of the file.
-    encoding: VecDeque<(Vec<usize>, usize, Receiver<Answer>)>,
+    /// Groups that no thread encodes yet.
+    ready: Ready,
+    /// Groups that threads encode, in the order of the file.
+    encoding: VecDeque<Encoding>,
     /// Rows of `encoding`.
     waiting: usize,
     /// Memory for pieces.
@@ -65,6 +65,25 @@ pub struct ParquetWriter<W: Write + Send> {
     last_name: Option<(String, u32)>,
     rows: usize,
     written: Written,
+}
+
+/// Groups of rows that wait for a thread.
+#[derive(Default)]
+struct Ready {
+    groups: Vec<Rows>,
+    /// The device of each group.
+    devices: Vec<usize>,
+    /// The number of rows.
+    rows: usize,
+}
+
+/// Groups of rows that a thread encodes.
+struct Encoding {
+    /// The device of each group.
+    devices: Vec<usize>,
+    /// The number of rows.
+    rows: usize,
+    answer: Receiver<Answer>,
 }
 
 struct File<W> {
@@ -143,7 +162,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             schema: shared_schema().map_err(failed)?,
             comment: comment.to_owned(),
             encoders: Arc::new(Encoders::new(0)),
-            ready: Default::default(),
+            ready: Ready::default(),
             encoding: VecDeque::new(),
             waiting: 0,
             pieces: Vec::new(),
@@ -349,28 +368,27 @@ impl<W: Write + Send> ParquetWriter<W> {
         let next = Rows { name: rows.name.clone(), device: rows.device, begin, ..Rows::default() };
         let mut rows = std::mem::replace(rows, next);
         rows.pieces.push(self.open[device].replace(Vec::new()));
-        let (groups, devices, ready) = &mut self.ready;
-        groups.push(rows);
-        devices.push(device);
-        *ready += count;
-        if *ready >= JOB_ROWS { self.encode() } else { Ok(()) }
+        self.ready.groups.push(rows);
+        self.ready.devices.push(device);
+        self.ready.rows += count;
+        if self.ready.rows >= JOB_ROWS { self.encode() } else { Ok(()) }
     }
 
     /// Hands the ready groups to a thread.
     fn encode(&mut self) -> io::Result<()> {
-        let (groups, devices, rows) = std::mem::take(&mut self.ready);
-        let encoded = self.encoders.encode(groups, &self.names).map_err(failed)?;
-        self.encoding.push_back((devices, rows, encoded));
+        let Ready { groups, devices, rows } = std::mem::take(&mut self.ready);
+        let answer = self.encoders.encode(groups, &self.names).map_err(failed)?;
+        self.encoding.push_back(Encoding { devices, rows, answer });
         self.waiting += rows;
         self.append(WAITING_ROWS)
     }
 
     /// Appends groups that are encoded, and waits until at most so many rows are not.
     fn append(&mut self, waiting: usize) -> io::Result<()> {
-        while let Some((devices, rows, first)) = self.encoding.front() {
-            let encoded = match first.try_recv() {
+        while let Some(Encoding { devices, rows, answer }) = self.encoding.front() {
+            let encoded = match answer.try_recv() {
                 Err(TryRecvError::Empty) if self.waiting <= waiting => return Ok(()),
-                Err(TryRecvError::Empty) => first.recv().unwrap_or_else(|_| Err(thread_failed())),
+                Err(TryRecvError::Empty) => answer.recv().unwrap_or_else(|_| Err(thread_failed())),
                 Ok(encoded) => encoded,
                 Err(TryRecvError::Disconnected) => Err(thread_failed()),
             };
