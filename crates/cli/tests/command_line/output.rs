@@ -198,6 +198,33 @@ fn a_study_on_a_cluster_needs_the_python_package() {
     assert!(!message.contains("Traceback"), "{message}");
 }
 
+/// The kernel, or a user, ends the Python package of `dwell study --on`: that is neither a wrong installation nor an error above.
+#[test]
+fn a_killed_helper_of_a_study_is_reported_by_its_signal() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new("study-killed");
+    directory.file("job.fio", "[ahead]\nrw=read\nbs=4k\nsize=16k\n");
+    let study = directory.file("study.toml", "workloads = [\"job.fio\"]\nschedulers = [\"noop\"]\n");
+    let addressed = directory.file("address.toml", "workloads = [\"file:///x\"]\nschedulers = [\"noop\"]\n");
+    let killed = directory.file("killed-python", "#!/bin/sh\nkill -9 $$\n");
+    fs::set_permissions(&killed, fs::Permissions::from_mode(0o755)).expect("mine");
+    for (file, on, module) in
+        [(&study, &["--on", "tcp://127.0.0.1:1"][..], "distributed"), (&addressed, &[], "addresses")]
+    {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        program.args(["study", file, "--out", &directory.path("out")]).args(on);
+        let output = program.env("DWELL_PYTHON", &killed).output().expect("it runs");
+        let message = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        let expected = format!("signal 9 ended {killed} -m dwell.{module}; the same command continues");
+        assert!(message.contains(&expected) && !message.contains("pip install"), "{message}");
+    }
+    let output = dwell(&["study", &study, "--on", ""]);
+    let message = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("a value is required for '--on <ADDRESS>'"), "{message}");
+}
+
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));

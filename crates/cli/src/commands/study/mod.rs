@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use elevator::text::counted;
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use evaluation::report::format::printable;
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
@@ -43,7 +44,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     jobs: Option<u32>,
     /// Execute the runs on the Dask cluster with this scheduler, such as tcp://scheduler:8786; needs the Python package (docs/python.md)
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs", value_parser = NonEmptyStringValueParser::new())]
     on: Option<String>,
     /// Write the report with the Pareto front of each cell: an HTML file that opens offline, or Markdown (.md)
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]

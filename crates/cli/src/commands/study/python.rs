@@ -1,6 +1,7 @@
 //! The Python package as a helper of a study: it opens addresses, and executes runs on a Dask cluster.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -48,7 +49,7 @@ pub(super) fn copies(addresses: &[String]) -> Result<Copies, Error> {
         (status, _) if status.code() == Some(2) => {
             Err(Error::Input("an address of the study cannot be opened, see above".to_owned()))
         }
-        _ => Err(failed("python -m dwell.addresses failed, see above")),
+        (status, _) => Err(Error::Failed(format!("{what}; {}", ended("dwell.addresses", &python, status)))),
     }
 }
 
@@ -108,10 +109,18 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
         Some(130) => Err(Error::Suspended),
         // It has printed the reason.
         Some(3) => Err(Error::Failed(format!("{}: the study is not complete, see above", on.address))),
-        _ => {
-            let problem = format!("{name} -m dwell.distributed failed, see above; {ADVICE}");
-            Err(Error::Failed(format!("{}: {problem}", on.address)))
+        _ => Err(Error::Failed(format!("{}: {}", on.address, ended("dwell.distributed", &python, status)))),
+    }
+}
+
+/// How a module ended, and what to do.
+fn ended(module: &str, python: &Path, status: ExitStatus) -> String {
+    let program = format!("{} -m {module}", python.display());
+    match status.signal() {
+        Some(signal) => {
+            format!("signal {signal} ended {program}; the same command continues, and complete runs are kept")
         }
+        None => format!("{program} failed, see above; {ADVICE}"),
     }
 }
 
