@@ -96,7 +96,7 @@ def _of_objects(name: str, values: list[Any]) -> Any:
     import numpy
 
     if name != "op":
-        for row, value in enumerate(values):
+        for row, value in enumerate(values, 1):
             if isinstance(value, str):
                 raise InputError(f"columns, row {row}, column '{name}': text is no number ({value!r}); convert the column to numbers")
             if value is None and name not in _OPTIONAL:
@@ -119,11 +119,11 @@ def _unmasked(name: str, column: Any) -> Any:
     if len(masked) == 0:
         return column.data
     if name not in _OPTIONAL:
-        raise InputError(f"columns, row {masked[0]}, column '{name}': there is no value (masked); fill it, or leave the row out")
+        raise InputError(f"columns, row {masked[0] + 1}, column '{name}': there is no value (masked); fill it, or leave the row out")
     try:
         import pyarrow
     except ImportError:
-        raise InputError(f"column '{name}' is masked in row {masked[0]}: install pyarrow, or give an Arrow array with nulls") from None
+        raise InputError(f"column '{name}' is masked in row {masked[0] + 1}: install pyarrow, or give an Arrow array with nulls") from None
     return pyarrow.array(column.data, mask=numpy.ma.getmaskarray(column))
 
 

@@ -228,7 +228,7 @@ impl Columns {
             }
         };
         notes.extend(oddities.iter().map(|(oddity, count, first)| {
-            format!("{}: {count} {} (first: row {first})", self.name, oddity.as_str())
+            format!("{}: {count} {} (first: row {})", self.name, oddity.as_str(), first + 1)
         }));
         Ok(Opened { workload, notes, missing: Vec::new(), by_time, skips: Default::default(), length: None })
     }
@@ -278,12 +278,13 @@ const NOT_A_TIME: i128 = i64::MIN as i128;
 struct Rows<'a> {
     columns: &'a Columns,
     row: usize,
+    /// From 0; in messages from 1, as lines of text and rows of Parquet files are.
     latest: u64,
 }
 
 impl Rows<'_> {
     fn wrong(&self, column: &str, problem: &str) -> PyErr {
-        error::input(format!("{}, row {}, column '{column}': {problem}", self.columns.name, self.row))
+        error::input(format!("{}, row {}, column '{column}': {problem}", self.columns.name, self.row + 1))
     }
 
     fn record(&mut self, time: Value, offset: Value, bytes: Value, op: Value) -> PyResult<Record> {
