@@ -13,7 +13,14 @@ from . import _arguments, _native
 from ._arguments import flag, one_of, optional_text, path, setting, shown, text, whole
 from ._errors import InputError
 
-_UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+#: What a scheduler may need beside a drive.
+Need = Literal["array", "script"]
+#: What schedulers receive about processes.
+Identity = Literal["shown", "hidden", "same"]
+#: The unit of times that are numbers.
+TimeUnit = Literal["s", "ms", "us", "100ns", "ns"]
+
+_UNITS = {"ns": 1, "100ns": 100, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
 _OPTIONAL = ("process", "completed")
 
@@ -37,7 +44,7 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
     return round(number * _UNITS[unit])
 
 
-def _unit(name: str) -> float:
+def _unit(name: str) -> int:
     return _UNITS[one_of("time_unit", name, _UNITS)]
 
 

@@ -256,8 +256,14 @@ impl Column {
             return Ok(self);
         }
         let kind = &self.type_name;
+        // Dates, and times of a day.
+        let read = if kind.starts_with('t') {
+            "of times, time stamps and durations"
+        } else {
+            "numbers, times and text"
+        };
         Err(input(format!(
-            "column '{name}' has the Arrow type '{kind}'; numbers, times and text are read: convert the column to one of them"
+            "column '{name}' has the Arrow type '{kind}'; {read} are read: convert the column to one of them"
         )))
     }
 
@@ -278,10 +284,14 @@ impl Column {
         };
         let (address, _): (usize, bool) = item("data")?.extract()?;
         let Some((kind, ticks)) = numpy_kind(&type_name) else {
-            return Err(input(format!(
-                "column '{name}' has the NumPy type '{type_name}'; numbers, times and text in this machine's byte order are \
-                 read: convert it with .astype(...)"
-            )));
+            let advice = match type_name.get(1..2) {
+                Some(time @ ("M" | "m")) => {
+                    format!("times in s, ms, us and ns are read: convert it with .astype('{time}8[ns]')")
+                }
+                _ => "numbers, times and text in this machine's byte order are read: convert it with .astype(...)"
+                    .to_owned(),
+            };
+            return Err(input(format!("column '{name}' has the NumPy type '{type_name}'; {advice}")));
         };
         let strides: Option<Vec<isize>> = interface.get_item("strides")?.and_then(|of| of.extract().ok());
         let stride = strides.and_then(|of| of.first().copied()).unwrap_or_else(|| kind.bytes());

@@ -15,7 +15,7 @@ use elevator::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 use schedulers::listing::{BoxedScheduler, Environment, Listing, Make};
 
 use crate::error;
@@ -158,11 +158,12 @@ impl PythonPolicy {
             let until = hold.until.map(Time::from_nanos);
             return Ok(Decision::Hold(Hold { until, wake, reason: hold_reason(&hold.reason) }));
         }
-        if answer.is_instance_of::<objects::Request>() || answer.extract::<u32>().is_ok() {
+        let is_id = || !answer.is_instance_of::<PyBool>() && answer.extract::<u32>().is_ok();
+        if answer.is_instance_of::<objects::Request>() || is_id() {
             let id = RequestId(objects::request_id(answer)?);
             return Ok(Decision::Dispatch { id, reason: Reason::FirstCome });
         }
-        Err(self.wrong_answer("next", answer, "a Request, Dispatch, Hold or None"))
+        Err(self.wrong_answer("next", answer, "a Request or its id, a Dispatch, a Hold or None"))
     }
 
     /// The error for an answer that is no `expected`.

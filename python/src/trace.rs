@@ -1,10 +1,11 @@
 //! Recordings: files, and columns in memory.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use elevator::{Flags, Op, SECTOR_BYTES, Sector, Time};
+use elevator::{Flags, Op, SECTOR_BYTES, Sector, Span, Time};
 use evaluation::input::{self, Completions, Opened, Reading, Replaying};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -36,7 +37,7 @@ struct Columns {
     name: String,
     length: usize,
     /// Nanoseconds in a unit of `time` and `completed` whose types are numbers.
-    unit: f64,
+    unit: u64,
     time: Column,
     offset: Column,
     bytes: Column,
@@ -81,7 +82,7 @@ impl Trace {
 
     /// Columns by name, from objects with NumPy's or Arrow's interface, and nanoseconds in a unit of time.
     #[staticmethod]
-    fn columns(name: String, columns: Vec<(String, Bound<'_, PyAny>)>, unit: f64) -> PyResult<Self> {
+    fn columns(name: String, columns: Vec<(String, Bound<'_, PyAny>)>, unit: u64) -> PyResult<Self> {
         let named = |(name, object): &(String, Bound<'_, PyAny>)| Ok((name.clone(), column(name, object)?));
         let columns = columns.iter().map(named).collect::<PyResult<_>>()?;
         Ok(Self::of(Source::Columns(Box::new(Columns::new(name, columns, unit)?))))
@@ -93,7 +94,7 @@ impl Trace {
         name: String,
         table: &Bound<'_, PyAny>,
         names: Vec<(String, String, bool)>,
-        unit: f64,
+        unit: u64,
     ) -> PyResult<Self> {
         let mut found: Vec<(String, Option<Column>)> =
             crate::arrow::columns(table)?.into_iter().map(|(name, column)| (name, Some(column))).collect();
@@ -168,7 +169,7 @@ impl Trace {
 }
 
 impl Columns {
-    fn new(name: String, columns: Vec<(String, Column)>, unit: f64) -> PyResult<Self> {
+    fn new(name: String, columns: Vec<(String, Column)>, unit: u64) -> PyResult<Self> {
         let mut columns: HashMap<String, Column> = columns.into_iter().collect();
         let mut optional = |field: &str| columns.remove(field);
         let mut needed = |field: &str| {
@@ -277,8 +278,8 @@ const NOT_A_TIME: i128 = i64::MIN as i128;
 /// Converts the values of a row.
 struct Rows<'a> {
     columns: &'a Columns,
-    row: usize,
     /// From 0; in messages from 1, as lines of text and rows of Parquet files are.
+    row: usize,
     latest: u64,
 }
 
@@ -312,9 +313,9 @@ impl Rows<'_> {
         }
         if record.offset.checked_add(record.bytes).is_none_or(|end| end > capacity.bytes()) {
             let problem = format!(
-                "bytes {} to {} are beyond the drive's end at {}; choose a larger drive, or leave the row out",
+                "{} bytes at offset {} end beyond the drive's end at {}; choose a larger drive, or leave the row out",
+                record.bytes,
                 record.offset,
-                record.offset.saturating_add(record.bytes),
                 capacity.bytes()
             );
             return Err(self.wrong("offset", &problem));
@@ -323,19 +324,22 @@ impl Rows<'_> {
     }
 
     fn time(&self, name: &str, column: &Column, value: Value) -> PyResult<u64> {
-        let unit = column.ticks.map_or(self.columns.unit, |ticks| ticks as f64);
+        let unit = column.ticks.unwrap_or(self.columns.unit);
+        let outside = |ticks: &dyn Display| {
+            let unit = Span::from_nanos(unit);
+            self.wrong(name, &format!("{ticks} in units of {unit} is not from 0 to 2^64 - 1 ns (584 years)"))
+        };
         match value {
             Value::Whole(NOT_A_TIME) if column.ticks.is_some() => Err(self.wrong(name, "there is no value")),
-            Value::Whole(ticks) if unit.fract() == 0.0 => u64::try_from(ticks)
+            Value::Whole(ticks) => u64::try_from(ticks)
                 .ok()
-                .and_then(|ticks| ticks.checked_mul(unit as u64))
-                .ok_or_else(|| self.wrong(name, &format!("{ticks} is not a time that can be represented"))),
-            Value::Whole(ticks) => Ok((ticks as f64 * unit) as u64),
-            Value::Real(ticks) if ticks >= 0.0 && ticks * unit < u64::MAX as f64 => {
-                Ok((ticks * unit).round() as u64)
+                .and_then(|ticks| ticks.checked_mul(unit))
+                .ok_or_else(|| outside(&ticks)),
+            Value::Real(ticks) if ticks >= 0.0 && ticks * (unit as f64) < u64::MAX as f64 => {
+                Ok((ticks * unit as f64).round() as u64)
             }
-            Value::Real(ticks) => Err(self.wrong(name, &format!("{ticks} is no time"))),
-            Value::Null => Err(self.wrong(name, "there is no value")),
+            Value::Real(ticks) if !ticks.is_nan() => Err(outside(&ticks)),
+            Value::Real(_) | Value::Null => Err(self.wrong(name, "there is no value")),
             Value::Word(_) => Err(self.wrong(name, "text is no time; convert the column to numbers")),
         }
     }
@@ -347,8 +351,10 @@ impl Rows<'_> {
             Value::Real(number) if number >= 0.0 && number.fract() == 0.0 && number < u64::MAX as f64 => {
                 Ok(number as u64)
             }
-            Value::Real(number) => Err(self.wrong(name, &format!("{number} is no whole number"))),
-            Value::Null => Err(self.wrong(name, "there is no value")),
+            Value::Real(number) if !number.is_nan() => {
+                Err(self.wrong(name, &format!("{number} is no whole number")))
+            }
+            Value::Real(_) | Value::Null => Err(self.wrong(name, "there is no value")),
             Value::Word(_) => Err(self.wrong(name, "text is no number; convert the column to numbers")),
         }
     }

@@ -273,10 +273,15 @@ def test_answers_and_arguments_of_a_wrong_type_are_named():
         def next(self, now, view):
             return dwell.Dispatch(self.queue.pop(0), 3) if self.queue else None
 
+    class Truth(Fifo):
+        def next(self, now, view):
+            return bool(self.queue)
+
     for policy, expected in [
         (Perhaps, r"policy Perhaps: may_merge\(\) returned 'maybe'; return True or False"),
         (Wordless, "Hold: reason is int; give text"),
         (Numbered, "Dispatch: reason is int; give text"),
+        (Truth, r"policy Truth: next\(\) returned (True|False); return a Request or its id, a Dispatch, a Hold or None"),
     ]:
         with pytest.raises(TypeError, match=expected):
             dwell.check_policy(policy, operations=8000)

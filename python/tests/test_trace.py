@@ -44,14 +44,14 @@ def test_optional_columns_without_any_value(columns):
     expected = results(made(columns, process=None))
     for nothing in [pyarrow.nulls(400), pandas.Series([None] * 400), polars.Series([None] * 400), [None] * 400]:
         assert results(made(columns, process=nothing)) == expected, type(nothing)
-    with pytest.raises(dwell.InputError, match="row 0, column 'bytes': there is no value"):
+    with pytest.raises(dwell.InputError, match="row 1, column 'bytes': there is no value"):
         results(made(columns, bytes=pyarrow.nulls(400)))
 
 
 def test_requests_that_are_not_in_whole_sectors(columns):
     offset = columns["offset"].copy()
     offset[[7, 9]] += 1
-    note = "2 not whole sectors, rounded outwards where sectors are needed (first: row 7)"
+    note = "2 not whole sectors, rounded outwards where sectors are needed (first: row 8)"
     assert any(note in line for line in dwell.compare(made(columns, offset=offset), "noop").notes)
     assert not any("sectors" in line for line in dwell.compare(made(columns), "noop").notes)
 
@@ -121,7 +121,7 @@ def test_nulls(columns):
     completed = pyarrow.array(columns["completed"], mask=numpy.arange(400) % 7 == 0)
     process = pyarrow.array(columns["process"], mask=numpy.arange(400) == 399)
     assert results(made(columns, completed=completed, process=process))[0]["requests"] == 400
-    with pytest.raises(dwell.InputError, match="columns, row 3, column 'time': there is no value"):
+    with pytest.raises(dwell.InputError, match="columns, row 4, column 'time': there is no value"):
         results(made(columns, time=pyarrow.array(columns["time"], mask=numpy.arange(400) == 3)))
 
 
@@ -135,7 +135,7 @@ def test_the_extent_of_a_flush_is_ignored_with_a_note(columns):
     offset[5], offset[8], length[13] = 4096, 2**60, 512
     result = dwell.compare(made(columns, op=op, offset=offset, bytes=length), "noop")
     assert result.runs == plain.runs
-    note = "columns: 3 flushes with offset, length or preflush flag, read without them (first: row 5)"
+    note = "columns: 3 flushes with offset, length or preflush flag, read without them (first: row 6)"
     assert [line for line in result.notes if "flushes" in line] == [note]
 
 
@@ -147,30 +147,36 @@ def test_without_completions_a_recording_is_replayed_by_time(columns):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"bytes": numpy.zeros(400, int)}, "row 0, column 'bytes': only a flush may have no length"),
-        ({"bytes": numpy.full(400, -1)}, "row 0, column 'bytes': -1 is not from 0"),
+        ({"bytes": numpy.zeros(400, int)}, "row 1, column 'bytes': only a flush may have no length"),
+        ({"bytes": numpy.full(400, -1)}, "row 1, column 'bytes': -1 is not from 0"),
         ({"bytes": numpy.full(399, 512)}, "column 'bytes' has 399 rows, and 'time' has 400"),
         ({"bytes": numpy.full((400, 1), 512)}, "column 'bytes' has 2 dimensions"),
         ({"bytes": numpy.full(400, 512.5)}, "512.5 is no whole number"),
         ({"bytes": numpy.full(400, 1j)}, "NumPy type '<c16'"),
         ({"bytes": numpy.full(400, "4k")}, "text is no number"),
         ({"offset": numpy.full(400, 2**62)}, "beyond the drive's end at 500107862016"),
-        ({"time": numpy.arange(400)[::-1]}, "row 1, column 'time': earlier than the row before; sort the rows by time"),
-        ({"time": numpy.full(400, numpy.nan)}, "row 0, column 'time': NaN is no time"),
+        ({"offset": numpy.full(400, 2**64 - 1, "u8")}, "4096 bytes at offset 18446744073709551615 end beyond the drive's end at"),
+        ({"time": numpy.full(400, -1)}, "row 1, column 'time': -1 in units of 1 ns is not from 0 to 2^64 - 1 ns (584 years)"),
+        ({"time": numpy.full(400, 1e20)}, "column 'time': 100000000000000000000 in units of 1 ns is not from 0 to 2^64 - 1 ns"),
+        ({"time": numpy.full(400, "2020-01-01", "M8[D]")}, "type '<M8[D]'; times in s, ms, us and ns are read: convert it with .astype('M8[ns]')"),
+        ({"time": numpy.full(400, 1, "m8[h]")}, "convert it with .astype('m8[ns]')"),
+        ({"time": pyarrow.array([18_000] * 400, pyarrow.date32())}, "column 'time' has the Arrow type 'tdD'; of times, time stamps and durations are read"),
+        ({"time": numpy.arange(400)[::-1]}, "row 2, column 'time': earlier than the row before; sort the rows by time"),
+        ({"time": numpy.full(400, numpy.nan)}, "row 1, column 'time': there is no value"),
         ({"time": numpy.full(400, "now")}, "text is no time"),
-        ({"op": numpy.full(400, "erase")}, "row 0, column 'op': 'erase' is not an operation; use read, write"),
+        ({"op": numpy.full(400, "erase")}, "row 1, column 'op': 'erase' is not an operation; use read, write"),
         ({"op": numpy.full(400, "rewind")}, "'rewind' is not an operation"),
         ({"op": numpy.full(400, "wait")}, "'wait' is not an operation"),
         ({"op": numpy.full(400, 4)}, "4 is not an operation"),
-        ({"op": pyarrow.array(["read"] * 399 + [None])}, "row 399, column 'op': there is no value"),
+        ({"op": pyarrow.array(["read"] * 399 + [None])}, "row 400, column 'op': there is no value"),
         ({"op": pyarrow.array(["a text that is long"] * 400)}, "is not an operation"),
-        ({"bytes": numpy.ma.masked_equal(numpy.r_[[512] * 7, 0, [512] * 392], 0)}, "row 7, column 'bytes': there is no value (masked)"),
-        ({"time": numpy.array(["NaT"] * 400, "M8[ns]")}, "row 0, column 'time': there is no value"),
+        ({"bytes": numpy.ma.masked_equal(numpy.r_[[512] * 7, 0, [512] * 392], 0)}, "row 8, column 'bytes': there is no value (masked)"),
+        ({"time": numpy.array(["NaT"] * 400, "M8[ns]")}, "row 1, column 'time': there is no value"),
         ({"op": pyarrow.array([[1]] * 400)}, "column 'op' has the Arrow type"),
         ({"op": pyarrow.array(["", "read"] * 200)}, "is not an operation"),
         ({"process": numpy.full(400, -1)}, "column 'process': -1 is not from 0 to 2^32 - 1"),
         ({"process": numpy.full(400, 2**40)}, "column 'process': 1099511627776 is not from 0 to 2^32 - 1"),
-        ({"completed": numpy.zeros(400)}, "row 1, column 'completed': earlier than 'time'"),
+        ({"completed": numpy.zeros(400)}, "row 2, column 'completed': earlier than 'time'"),
     ],
 )
 def test_wrong_columns(columns, changes, expected):
@@ -179,15 +185,21 @@ def test_wrong_columns(columns, changes, expected):
     assert expected in str(caught.value)
 
 
+def test_the_unit_of_a_time_beyond_the_limit_is_named(columns):
+    for time in (columns["time"] + 10**12, columns["time"] + 1e12):
+        with pytest.raises(dwell.InputError, match=r"row 1, column 'time': 1000000000000 in units of 1(\.\d+)? s is not from 0 to 2\^64 - 1 ns"):
+            results(dwell.Trace.from_columns(**{**columns, "time": time}, time_unit="s"))
+
+
 def test_columns_of_objects(columns):
     expected = results(made(columns))
     assert results(made({name: values.astype(object) for name, values in columns.items()})) == expected
     assert results(dwell.Trace.from_table(pandas.DataFrame(columns).astype(object), time_unit="ns")) == expected
     numbers = columns["bytes"].tolist()
     for values in [[*numbers[:-1], "x"], numpy.array([*numbers[:-1], "x"], dtype=object)]:
-        with pytest.raises(dwell.InputError, match=f"row {len(numbers) - 1}, column 'bytes': text is no number"):
+        with pytest.raises(dwell.InputError, match=f"row {len(numbers)}, column 'bytes': text is no number"):
             made(columns, bytes=values)
-    with pytest.raises(dwell.InputError, match="row 0, column 'bytes': there is no value"):
+    with pytest.raises(dwell.InputError, match="row 1, column 'bytes': there is no value"):
         made(columns, bytes=[None, *numbers[1:]])
     without = [None, *columns["process"].tolist()[1:]]
     assert len(made(columns, process=without)) == len(numbers)
@@ -376,7 +388,7 @@ def test_operations_may_be_floats(columns):
     ]
     assert results[0] == results[1] == results[2]
     for wrong, expected in [(0.5, "0.5 is not an operation"), (4.0, "4.0 is not an operation"), (1e300, r"1e\+?300 is not an operation"), (float("nan"), "there is no value")]:
-        with pytest.raises(dwell.InputError, match=f"row 0, column 'op': {expected}"):
+        with pytest.raises(dwell.InputError, match=f"row 1, column 'op': {expected}"):
             dwell.compare(dwell.Trace.from_table({**columns, "op": numpy.append(wrong, numbers[1:])}), ["noop"], "ssd-sata")
 
 
