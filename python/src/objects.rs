@@ -155,6 +155,9 @@ pub(crate) fn request_id(request: &Bound<'_, PyAny>) -> PyResult<u32> {
         return Ok(request.get().id);
     }
     request.extract().map_err(|_| match request.get_type().name() {
+        _ if request.is_instance_of::<PyInt>() => {
+            input(format!("Dispatch: request={request} is no id; ids are from 0 to 2^32 - 1"))
+        }
         Ok(kind) => PyTypeError::new_err(format!("Dispatch: request is {kind}; give a Request or its id")),
         Err(error) => error,
     })
@@ -171,8 +174,7 @@ fn text(of: &str, name: &str, given: Option<&Bound<'_, PyAny>>, default: &str) -
 }
 
 /// The decision to leave the device idle although requests are queued. It ends at `until` (nanoseconds of virtual time), and at every
-/// event. `until=None` waits for a completion, and needs a request in flight. A number outside of virtual time becomes its first or last
-/// nanosecond, which no valid hold has.
+/// event. `until=None` waits for a completion, and needs a request in flight.
 #[pyclass(frozen, module = "dwell")]
 pub(crate) struct Hold {
     #[pyo3(get)]
@@ -188,7 +190,9 @@ impl Hold {
     fn new(until: Option<&Bound<'_, PyAny>>, reason: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let until = until.map(|until| match until.extract::<u64>() {
             Ok(until) => Ok(until),
-            Err(_) if until.is_instance_of::<PyInt>() => Ok(if until.lt(0)? { 0 } else { u64::MAX }),
+            Err(_) if until.is_instance_of::<PyInt>() => {
+                Err(input(format!("Hold: until={until} is no time; virtual time is from 0 to 2^64 - 1 ns")))
+            }
             Err(_) => {
                 let kind = until.get_type().name()?;
                 Err(PyTypeError::new_err(format!(

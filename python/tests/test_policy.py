@@ -139,16 +139,6 @@ class Negative(Fifo):
         return -1
 
 
-class Before(Fifo):
-    def next(self, now, view):
-        return dwell.Hold(now - 1, "a test") if self.queue else None
-
-
-class NeverEnds(Fifo):
-    def next(self, now, view):
-        return dwell.Hold(2**70, "a test") if self.queue else None
-
-
 class Hurries(Fifo):
     """Takes milliseconds for nanoseconds."""
 
@@ -178,8 +168,6 @@ def test_the_checker_ends_short_holds():
         (AgainAndAgain, "policy AgainAndAgain: it held back every request of an idle device for 30 s (a test)"),
         (Hurries, "it held 100000 times without a dispatch or a new request, the last time for 1"),
         (Loses, "it returned None with 1 requests queued"),
-        (Before, "policy Before: next() at 0 ns: it holds until a time that has passed"),
-        (NeverEnds, "a hold lasts at most 10 s"),
     ],
 )
 def test_a_comparison_ends_with_the_first_violation(policy, expected):
@@ -250,6 +238,12 @@ def test_wrong_policies():
         run(Text)
     with pytest.raises(TypeError, match="Hold: until is str"):
         dwell.Hold("now")
+    for until in (-1, 2**64):
+        with pytest.raises(ValueError, match=f"Hold: until={until} is no time; virtual time is from 0 to 2\\^64 - 1 ns"):
+            dwell.Hold(until, "a test")
+    for number in (-1, 2**32):
+        with pytest.raises(ValueError, match=f"Dispatch: request={number} is no id; ids are from 0 to 2\\^32 - 1"):
+            dwell.Dispatch(number)
     with pytest.raises(dwell.InputError, match="at least 8"):
         dwell.check_policy(Fifo, operations=1)
 
