@@ -300,6 +300,13 @@ class Drive:
     def __repr__(self) -> str:
         return f"Drive({self.description!r})"
 
+    def __eq__(self, other: object) -> bool:
+        """Equal names, overrides and arrays."""
+        return isinstance(other, Drive) and (other.name, other.array) == (self.name, self.array)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.array))
+
 
 @dataclasses.dataclass(frozen=True)
 class Tunable:

@@ -91,6 +91,15 @@ def test_machine_replaces_drive_and_queue():
     assert dwell.compare("par-read", "noop", array, at_most=0.5).drive.startswith("raid0:5x64k")
 
 
+def test_drives_are_equal_by_value():
+    drive = dwell.Drive("ssd-sata", depth=4, array="raid0:2x64k")
+    same = [dwell.Drive("ssd-sata", depth=4, array="raid0:2x64k"), pickle.loads(pickle.dumps(drive)), dwell.Drive(pathlib.Path(drive.name), array=drive.array)]
+    assert all(other == drive and hash(other) == hash(drive) for other in same)
+    others = [dwell.Drive("ssd-sata", depth=4), dwell.Drive("ssd-sata", depth=8, array="raid0:2x64k"), dwell.Drive("ssd-nvme", array="raid0:2x64k")]
+    assert drive not in [*others, drive.name, None]
+    assert dwell.Machine(drive) == dwell.Machine(same[0]) != dwell.Machine(others[0]) and len({dwell.Machine(one) for one in [drive, *same]}) == 1
+
+
 def test_scheduler():
     scheduler = dwell.Scheduler("stream(deadline)", stream_time_slice="50ms", fifo_batch=8)
     assert str(scheduler) == "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms}"
