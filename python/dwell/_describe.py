@@ -7,7 +7,7 @@ import numbers
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from . import _arguments, _native
 from ._arguments import flag, one_of, optional_text, path, setting, shown, text, whole
@@ -15,10 +15,6 @@ from ._errors import InputError
 
 #: What a scheduler may need beside a drive.
 Need = Literal["array", "script"]
-#: What schedulers receive about processes.
-Identity = Literal["shown", "hidden", "same"]
-#: The unit of times that are numbers.
-TimeUnit = Literal["s", "ms", "us", "100ns", "ns"]
 
 _UNITS = {"ns": 1, "100ns": 100, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
@@ -327,15 +323,27 @@ class Scheduler:
         self.name = _native.scheduler(text("scheduler", name), settings)
 
     @staticmethod
-    def all() -> list[str]:
-        """The full names of all schedulers."""
-        return [name for name, _, _ in _native.schedulers()]
+    def all(needs: Need | None = None) -> list[str]:
+        """The full names of the schedulers that ``compare`` can use with every drive. ``needs="array"``: those that coordinate the members of an
+        array. ``needs="script"``: those that schedule system calls as well, which only scripts have (in a study, or ``dwell run``)."""
+        if needs is not None:
+            one_of("needs", needs, get_args(Need))
+        return [name for name, _, need, _ in _native.schedulers() if need == needs]
+
+    def _facts(self) -> tuple[str, str, Need | None, list[tuple[str, str, str, str, str]]]:
+        """Those of the scheduler itself; of a wrapper, without those of the wrapped scheduler."""
+        own = re.split(r"[({]", self.name, maxsplit=1)[0]
+        return next(facts for facts in _native.schedulers() if facts[0] == own)
+
+    @property
+    def needs(self) -> Need | None:
+        """What the scheduler needs beside a drive: "array", "script", or None."""
+        return self._facts()[2]
 
     @property
     def tunables(self) -> list[Tunable]:
         """The tunables of the scheduler (of a wrapper: its own, without those of the wrapped scheduler)."""
-        own = re.split(r"[({]", self.name, maxsplit=1)[0]
-        return [Tunable(*tunable) for name, _, tunables in _native.schedulers() if name == own for tunable in tunables]
+        return [Tunable(*tunable) for tunable in self._facts()[3]]
 
     def __str__(self) -> str:
         return self.name

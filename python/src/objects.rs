@@ -237,16 +237,24 @@ pub(crate) fn open_device(name: &str, array: Option<&str>) -> PyResult<Device> {
     }
 }
 
-/// Every scheduler: full name, one line about it, and its tunables as (name, default, least, greatest, documentation).
+/// A tunable: name, default, least, greatest, documentation.
+type TunableFacts = (&'static str, String, String, String, String);
+
+/// Every scheduler: full name, one line about it, what it needs beside a drive ("array", "script", or None), and its tunables.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
-pub(crate) fn schedulers() -> Vec<(String, &'static str, Vec<(&'static str, String, String, String, String)>)>
-{
+pub(crate) fn schedulers() -> Vec<(String, &'static str, Option<&'static str>, Vec<TunableFacts>)> {
+    let needs = |listing: &Listing| match (listing.needs_array(), listing.split) {
+        (true, _) => Some("array"),
+        (_, true) => Some("script"),
+        _ => None,
+    };
     let tunable = |t: &Tunable| {
         (t.name, t.default.to_string(), t.min.to_string(), t.max.to_string(), t.doc.trim().to_owned())
     };
     let one = |listing: &'static Listing| {
-        (listing.full_name(), listing.about, listing.tunables.iter().map(tunable).collect())
+        let tunables = listing.tunables.iter().map(tunable).collect();
+        (listing.full_name(), listing.about, needs(listing), tunables)
     };
     registry::all().map(one).collect()
 }

@@ -105,8 +105,23 @@ def test_scheduler():
     assert str(scheduler) == "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms}"
     assert scheduler == dwell.Scheduler(scheduler.name)
     assert any(tunable.name == "fifo_batch" for tunable in dwell.Scheduler("deadline").tunables)
-    assert "bfq" in " ".join(dwell.Scheduler.all()) and "wd5000aaks" in dwell.Drive.all()
+    assert "wd5000aaks" in dwell.Drive.all()
     assert dwell.compare("par-read", [scheduler], at_most=0.1).runs[0]["scheduler"] == scheduler.name
+
+
+def test_every_listed_scheduler_can_be_compared():
+    names = dwell.Scheduler.all()
+    result = dwell.compare("par-read", names, at_most="20ms")
+    assert len(result.runs) == len(names) > 10 and not any(run["failure"] for run in result.runs)
+    array = dwell.Scheduler.all("array")
+    assert len(dwell.compare("par-read", array, dwell.Drive(array="raid0:2x64k"), at_most="20ms").runs) == len(array) > 0
+    for name in (*array, *dwell.Scheduler.all("script")):
+        assert dwell.Scheduler(name).needs in ("array", "script") and name not in names
+        with pytest.raises(dwell.InputError):
+            dwell.compare("par-read", name, at_most="20ms")
+    assert dwell.Scheduler("stream(deadline)").needs is None
+    with pytest.raises(dwell.InputError, match="needs='disk' is none of array, script"):
+        dwell.Scheduler.all("disk")
 
 
 @pytest.mark.parametrize(
