@@ -11,12 +11,12 @@ command ``dwell``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _arguments, _native
 from ._arguments import flag, shown
-from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
+from ._describe import Drive, Identity, Machine, Scheduler, Trace, Tunable, nanoseconds
 from ._errors import Error, InputError, InternalError, PolicyError
 from ._native import Dispatch, Growth, Hold, Request, View, __version__
 from ._policy import Policy, check_policy
@@ -34,19 +34,19 @@ DEFAULT_SCHEDULERS = ("noop", "mq-deadline", "kyber", "bfq", "cooperative", "str
 
 def compare(
     trace: Trace | str | os.PathLike[str],
-    schedulers: Sequence[str | Scheduler | Callable[[], Any]] = DEFAULT_SCHEDULERS,
+    schedulers: Iterable[str | Scheduler | Callable[[], Any]] | str | Scheduler | Callable[[], Any] = DEFAULT_SCHEDULERS,
     drive: str | os.PathLike[str] | Drive | None = None,
     depth: int | None = None,
     *,
     machine: Machine | None = None,
     nr_requests: int | None = None,
-    identity: str | None = None,
+    identity: Identity | None = None,
     open: bool = False,
     at_most: int | float | str | None = None,
 ) -> Comparison:
     """Runs a recording under each scheduler on a modelled drive, as ``dwell compare`` does.
 
-    ``schedulers`` are names, ``Scheduler`` objects, and classes derived from ``Policy``. ``depth`` is the number of commands in the drive at
+    ``schedulers`` are names, ``Scheduler`` objects, and classes derived from ``Policy``, or one of them. ``depth`` is the number of commands in the drive at
     once, at most the drive's. ``open=True`` replays by time stamps. ``at_most`` stops each run after this virtual time (seconds, or text such as
     "30s"). ``machine`` has ``drive``, ``depth``, ``nr_requests`` and ``identity`` together, and excludes these arguments; their defaults are those of
     ``Machine()``.

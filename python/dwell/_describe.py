@@ -15,6 +15,10 @@ from ._errors import InputError
 
 #: What a scheduler may need beside a drive.
 Need = Literal["array", "script"]
+#: What schedulers receive about processes.
+Identity = Literal["shown", "hidden", "same"]
+#: The unit of times that are numbers.
+TimeUnit = Literal["s", "ms", "us", "100ns", "ns"]
 
 _UNITS = {"ns": 1, "100ns": 100, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
@@ -151,7 +155,7 @@ class Trace:
         *,
         format: str | None = None,
         device: str | None = None,
-        unit: str | None = None,
+        unit: TimeUnit | None = None,
         strict: bool = False,
     ) -> None:
         texts = [optional_text(key, value) for key, value in (("format", format), ("device", device), ("unit", unit))]
@@ -196,7 +200,7 @@ class Trace:
         *,
         process: Any = None,
         completed: Any = None,
-        time_unit: str = "s",
+        time_unit: TimeUnit = "s",
         name: str = "columns",
     ) -> Trace:
         """A recording from columns: one row per request, in the order of ``time``.
@@ -214,7 +218,7 @@ class Trace:
 
     @classmethod
     def from_table(
-        cls, table: Any, columns: Mapping[str, str] | None = None, *, time_unit: str = "s", name: str = "table"
+        cls, table: Any, columns: Mapping[str, str] | None = None, *, time_unit: TimeUnit = "s", name: str = "table"
     ) -> Trace:
         """A recording from a table: a pyarrow or polars table is read in place, others column by column as in ``from_columns``.
 
@@ -365,7 +369,7 @@ class Machine:
     drive: Drive | str | os.PathLike[str] = "wd5000aaks"
     depth: int | None = None
     nr_requests: int = 128
-    identity: str = "shown"
+    identity: Identity = "shown"
 
     def __post_init__(self) -> None:
         if not isinstance(self.drive, Drive):
@@ -373,4 +377,4 @@ class Machine:
         if self.depth is not None:
             whole("depth", self.depth, 1, 65_536)
         whole("nr_requests", self.nr_requests, 1, 65_536)
-        one_of("identity", self.identity, ("shown", "hidden", "same"))
+        one_of("identity", self.identity, get_args(Identity))

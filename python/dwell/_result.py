@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from . import _native
 from ._arguments import needs, one_of
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 Row = dict[str, Any]
+#: A table of a comparison.
+Table = Literal["runs", "processes", "distribution"]
+#: Requests in a plot.
+Direction = Literal["read", "write"]
 
 _LATENCIES = {"latency": "", "reads": "read_", "writes": "write_"}
 
@@ -51,16 +55,16 @@ class Tables:
     #: Functions that make the tables.
     _makers: dict[str, Callable[[], list[Row]]]
 
-    def table(self, table: str = "runs") -> list[Row]:
+    def table(self, table: Table = "runs") -> list[Row]:
         """The table as a list of rows."""
         return self._makers[one_of("table", table, self._makers)]()
 
-    def _columns(self, table: str) -> dict[str, list[Any]]:
+    def _columns(self, table: Table) -> dict[str, list[Any]]:
         rows = self.table(table)
         names = list(dict.fromkeys(name for row in rows for name in row))
         return {name: [row.get(name) for row in rows] for name in names}
 
-    def to_arrow(self, table: str = "runs") -> pyarrow.Table:
+    def to_arrow(self, table: Table = "runs") -> pyarrow.Table:
         """The table as a ``pyarrow.Table``; needs pyarrow."""
         needs("pyarrow", "to_arrow")
         import pyarrow
@@ -69,7 +73,7 @@ class Tables:
         types = _types(columns, pyarrow.string(), pyarrow.float64(), pyarrow.bool_(), pyarrow.int64())
         return pyarrow.table(columns, pyarrow.schema(list(types.items())))
 
-    def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
+    def to_pandas(self, table: Table = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``; needs pandas."""
         needs("pandas", "to_pandas")
         import pandas
@@ -81,7 +85,7 @@ class Tables:
         known = {name: "float64" if name in missing else kind for name, kind in types.items() if kind}
         return pandas.DataFrame(columns).astype(known)
 
-    def to_polars(self, table: str = "runs") -> polars.DataFrame:
+    def to_polars(self, table: Table = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``; needs polars."""
         needs("polars", "to_polars")
         import polars
@@ -142,9 +146,9 @@ class Comparison(Tables):
         """Everything that was measured."""
         return json.dumps(self._raw)
 
-    def plot_latency(self, direction: str = "read") -> str:
+    def plot_latency(self, direction: Direction = "read") -> str:
         """The distribution of latencies as SVG."""
-        one_of("direction", direction, ("read", "write"))
+        one_of("direction", direction, get_args(Direction))
         index = 0 if direction == "read" else 1
         runs = self._raw["runs"]
         series = [(run["scheduler"], [(ns / 1e6, share * 100) for ns, share in run["distributions"][index]]) for run in runs]
@@ -165,7 +169,7 @@ class Comparison(Tables):
             lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in [name, *cells]) + "</tr>")
         head = "".join(f"<th>{name}</th>" for name in heads)
         plots = [self.plot_throughput()]
-        for index, direction in enumerate(("read", "write")):
+        for index, direction in enumerate(get_args(Direction)):
             if any(run["distributions"][index] for run in self._raw["runs"]):
                 plots.append(self.plot_latency(direction))
         title = html.escape(f"{self.workload} on {self.drive}")

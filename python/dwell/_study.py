@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from . import _arguments, _native
 from ._arguments import needs, one_of
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-_TABLES = ("runs", "processes", "windows")
+#: A table of a study.
+Table = Literal["runs", "processes", "windows"]
 
 
 class StudyResult:
@@ -43,13 +44,13 @@ class StudyResult:
         self._names = runs.names()
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
-    def _path(self, table: str) -> pathlib.Path:
-        path = self._place / one_of("table", table, _TABLES)
+    def _path(self, table: Table) -> pathlib.Path:
+        path = self._place / one_of("table", table, get_args(Table))
         if not any(path.glob("*.parquet")):
             raise InputError(f"{path}: there is no such table; windows need 'window' in the study file")
         return path
 
-    def to_arrow(self, table: str = "runs") -> pyarrow.Table:
+    def to_arrow(self, table: Table = "runs") -> pyarrow.Table:
         """The table as a ``pyarrow.Table``: the rows of this study's runs, in their order, with the study's present names of files."""
         needs("pyarrow", "to_arrow")
         import pyarrow
@@ -76,13 +77,13 @@ class StudyResult:
             found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(values, pyarrow.string()))
         return found
 
-    def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
+    def to_pandas(self, table: Table = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``."""
         needs("pandas", "to_pandas")
         frame: pandas.DataFrame = self.to_arrow(table).to_pandas()
         return frame
 
-    def to_polars(self, table: str = "runs") -> polars.DataFrame:
+    def to_polars(self, table: Table = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``."""
         needs("polars", "to_polars")
         import polars
