@@ -231,7 +231,15 @@ impl Columns {
         notes.extend(oddities.iter().map(|(oddity, count, first)| {
             format!("{}: {count} {} (first: row {})", self.name, oddity.as_str(), first + 1)
         }));
-        Ok(Opened { workload, notes, missing: Vec::new(), by_time, skips: Default::default(), length: None })
+        Ok(Opened {
+            workload,
+            notes,
+            missing: Vec::new(),
+            by_time,
+            skips: Default::default(),
+            length: None,
+            runtimes: Default::default(),
+        })
     }
 
     /// Calls `push` with each row's record. Returns what a note counts, with the number of rows and the first row.

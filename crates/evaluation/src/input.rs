@@ -66,6 +66,8 @@ pub struct Opened {
     pub skips: Skips,
     /// How long the workload lasts, if it is known.
     pub length: Option<Length>,
+    /// The jobs of a job file with a runtime.
+    pub runtimes: Runtimes,
 }
 
 /// How long a workload lasts.
@@ -73,16 +75,22 @@ pub struct Opened {
 pub enum Length {
     /// From the first to the last request of the recording. A replay in closed loops lasts as long as the device needs.
     Recorded(Span),
-    /// The jobs have a runtime.
+    /// Each job has a runtime.
     Given(Span),
-    /// A job lasts for this time, whatever the device does; others end with their work.
-    Partly(Span),
 }
 
-impl Length {
-    /// Whether a run, or a job of it, ended at its runtime: the time bounds the work then, not the work the time.
-    pub fn bounds(self, run: &Run) -> bool {
-        matches!(self, Self::Given(span) | Self::Partly(span) if !run.cut && run.measured.elapsed_ns >= span.as_nanos())
+/// The jobs that end at a runtime, if they do not end with their work before: their names, and the times after their start.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Runtimes(Vec<(String, Span)>);
+
+impl Runtimes {
+    /// Whether a job of the run ended at its runtime: the time bounds the work then, not the work the time.
+    pub fn bound(&self, run: &Run) -> bool {
+        let is_bound = |(name, runtime): &(String, Span)| {
+            let mut of_job = run.measured.processes.iter().filter(|process| process.name == *name);
+            of_job.any(|process| process.elapsed_ns >= runtime.as_nanos())
+        };
+        self.0.iter().any(is_bound)
     }
 }
 
@@ -167,8 +175,8 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
     jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).chain(jobs.only_discards()).collect();
     let (missing, skips) = (Vec::new(), Skips::default());
-    let length = jobs.runtime().map(Length::Given).or_else(|| jobs.time_based().map(Length::Partly));
-    Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips, length })
+    let (length, runtimes) = (jobs.runtime().map(Length::Given), Runtimes(jobs.runtimes()));
+    Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips, length, runtimes })
 }
 
 fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
@@ -187,7 +195,15 @@ fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
     }
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
     let (notes, missing, skips) = (Vec::new(), Vec::new(), Skips::default());
-    Ok(Opened { workload, notes, missing, by_time: false, skips, length: None })
+    Ok(Opened {
+        workload,
+        notes,
+        missing,
+        by_time: false,
+        skips,
+        length: None,
+        runtimes: Runtimes::default(),
+    })
 }
 
 /// Splits `name{key=value, key=value}`.
@@ -345,7 +361,15 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     notes.extend(lines(oddities));
     let (missing, skips) = (lines(faults).collect(), recording.skips().clone());
     let length = times.map(|(first, last)| Length::Recorded(last.since(first)));
-    Ok(Opened { workload: Box::new(replay), notes, missing, by_time, skips, length })
+    Ok(Opened {
+        workload: Box::new(replay),
+        notes,
+        missing,
+        by_time,
+        skips,
+        length,
+        runtimes: Runtimes::default(),
+    })
 }
 
 /// Returns the next record that is replayed.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use elevator::queue::{Limits, Observer, Options};
 use elevator::{Random, Sector, Span};
 use evaluation::device::Device;
-use evaluation::input::{self, Length, Opened, Reading, Replaying};
+use evaluation::input::{self, Opened, Reading, Replaying, Runtimes};
 use evaluation::machine_setup::{Listeners, Observed};
 use evaluation::run_setup::{Overrides, RunSetup};
 use evaluation::runs::{self, Plan};
@@ -49,7 +49,7 @@ impl Rows {
 struct Loaded {
     workload: Box<dyn Workload>,
     by_time: bool,
-    length: Option<Length>,
+    runtimes: Runtimes,
     omitted: Option<Omitted>,
 }
 
@@ -149,7 +149,7 @@ impl Executor {
         let (windows, result) = observed(run, |observer| runs::one(&plan, &spec, observer));
         let mut result = result.map_err(Error::Usage)?;
         // Of jobs that end at their runtime, the work counts, as of a script's programs.
-        let is_timed = loaded.length.is_some_and(|length| length.bounds(&result));
+        let is_timed = loaded.runtimes.bound(&result);
         if is_timed {
             result.work_bytes = Some(result.measured.bytes);
         }
@@ -217,9 +217,9 @@ impl Executor {
             };
             match input::open(&key.place, &reading, how, capacity) {
                 Ok(opened) => {
-                    let Opened { workload, by_time, skips, length, .. } = opened;
+                    let Opened { workload, by_time, skips, runtimes, .. } = opened;
                     let omitted = (run.kind == Kind::Recording).then(|| Omitted::of(&skips));
-                    Ok(Arc::new(Loaded { workload, by_time, length, omitted }))
+                    Ok(Arc::new(Loaded { workload, by_time, runtimes, omitted }))
                 }
                 Err(Error::Usage(problem)) => Err(Unusable::Unfit(problem)),
                 Err(error) => Err(Unusable::Unreadable(error.to_string())),

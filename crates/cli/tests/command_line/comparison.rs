@@ -170,15 +170,25 @@ fn schedulers_that_did_other_work_have_no_limit() {
     for option in ["--sort", "--optimise"] {
         fails(&[&timed[..], &[option, "time"]].concat(), 2, &[option, "the jobs end at their runtime"]);
     }
-    // One job ends at its runtime, the other one with its work.
-    let part =
-        "[global]\nrw=randread\nsize=1g\n[a]\nruntime=1\ntime_based=1\n[b]\noffset=100g\nio_size=40k\n";
-    let part = directory.file("part.fio", part);
-    fails(
-        &["compare", &part, "-s", "deadline", "-q", "--sort", "time"],
-        2,
-        &["--sort", "end at their runtime"],
-    );
+    // One job ends at its runtime, the other one with its work: before its own runtime, or without one. Without time_based, too.
+    for (a, b) in [
+        ("runtime=1\ntime_based=1", "io_size=40k"),
+        ("runtime=1\ntime_based=1", "io_size=40k\nruntime=60"),
+        ("runtime=1", "io_size=40k"),
+        ("runtime=1\nstartdelay=1", "io_size=40k"),
+    ] {
+        let part = format!("[global]\nrw=randread\nsize=1g\n[a]\n{a}\n[b]\noffset=100g\n{b}\n");
+        let part = directory.file("part.fio", &part);
+        for option in ["--sort", "--optimise"] {
+            let arguments = ["compare", &part, "-s", "deadline", "-q", option, "time"];
+            fails(&arguments, 2, &[option, "end at their runtime"]);
+        }
+    }
+    // Both end with their work, though each has a runtime.
+    let work = "[global]\nrw=randread\nsize=1g\nruntime=60\nio_size=40k\n[a]\n[b]\nstartdelay=100ms\n";
+    let work = directory.file("work.fio", work);
+    let table = prints(&["compare", &work, "-s", "deadline", "-q", "--sort", "time"]);
+    assert!(table.contains("Ranked by time."), "{table}");
     // Discards move no data: the default was the time.
     let discards = directory.file("discards.fio", "[a]\nrw=trim\nsize=1g\nruntime=1\ntime_based=1\n");
     let table = prints(&["compare", &discards, "-s", "noop", "--drive", "ssd-sata", "-q"]);

@@ -143,11 +143,17 @@ impl JobFile {
         self.groups().into_iter().map(of_group).try_fold(Span::ZERO, |sum, own| Some(sum + own?))
     }
 
-    /// The shortest runtime of a job that uses it up, whatever the device does.
+    /// The name of each job with a runtime, and the time after its start at which the runtime ends it. A start delay counts from the start of the
+    /// first jobs, so that it is not part of the time of later ones.
     #[must_use]
-    pub fn time_based(&self) -> Option<Span> {
-        let lasting = self.jobs.iter().filter(|job| job.time_based && job.requests_max.is_none());
-        lasting.filter_map(|job| Some(job.runtime? + job.start_delay)).min()
+    pub fn runtimes(&self) -> Vec<(String, Span)> {
+        let first = self.groups().first().map_or(0, |group| group.len());
+        let of = |(n, job): (usize, &Job)| {
+            let is_first = n < first && job.waits_for.is_none();
+            let delay = if is_first { job.start_delay } else { Span::ZERO };
+            Some((job.name.clone(), job.runtime? + delay))
+        };
+        self.jobs.iter().enumerate().filter_map(of).collect()
     }
 
     /// Groups of jobs that run at the same time; one group starts when the one before has ended.

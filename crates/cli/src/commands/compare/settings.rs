@@ -2,7 +2,7 @@
 
 use elevator::Random;
 use elevator::text::counted;
-use evaluation::input::Length;
+use evaluation::input::Runtimes;
 use evaluation::interrupt;
 use evaluation::parallel::on_threads;
 use evaluation::runs::{Plan, Run, one};
@@ -55,13 +55,13 @@ pub(super) fn replaced(specs: &[Spec], sweeps: &[Sweep]) -> Vec<String> {
 
 /// What a search minimises, and how it is done.
 #[derive(Clone, Copy)]
-pub(super) struct Goal {
+pub(super) struct Goal<'a> {
     pub(super) key: SortKey,
     pub(super) trials: u32,
     /// The requests arrive at given times.
     pub(super) by_time: bool,
-    /// How long the workload lasts, if it is known.
-    pub(super) length: Option<Length>,
+    /// The jobs that end at a runtime.
+    pub(super) runtimes: &'a Runtimes,
 }
 
 /// Each scheduler as given and, if the search found better settings, with these; a note for each scheduler without better ones.
@@ -69,7 +69,7 @@ pub(super) fn optimised(
     plan: &Plan<'_>,
     specs: &[Spec],
     sweeps: &[Sweep],
-    goal: Goal,
+    goal: Goal<'_>,
     output: &Output,
 ) -> Result<(Vec<Spec>, Vec<String>), Error> {
     let spaces = specs.iter().map(|spec| space(spec, sweeps)).collect::<Result<Vec<_>, _>>()?;
@@ -123,14 +123,14 @@ fn search(
     plan: &Plan<'_>,
     spec: &Spec,
     space: Space,
-    Goal { key, trials, by_time, length }: Goal,
+    Goal { key, trials, by_time, runtimes }: Goal<'_>,
     done: &(dyn Fn() + Sync),
 ) -> Result<Option<Spec>, Error> {
     // A stopped replay by time stamps has the results of another part of the recording.
     let loss_of = |run: &Run| if by_time && run.cut { f64::INFINITY } else { key.loss(run) };
     let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| loss_of(&run));
     let given = one(plan, spec, &mut |_| None);
-    if given.as_ref().is_ok_and(|run| length.is_some_and(|length| length.bounds(run))) {
+    if given.as_ref().is_ok_and(|run| runtimes.bound(run)) {
         can_rank("--optimise", Some(key), super::RUNTIME)?;
     }
     let is_cut = given.as_ref().is_ok_and(|run| run.cut);
@@ -226,7 +226,7 @@ mod tests {
         let all = swept(std::slice::from_ref(&spec), &sweeps).unwrap();
         let least = all.iter().chain([&spec]).map(loss).fold(f64::INFINITY, f64::min);
         let space = space(&spec, &sweeps).unwrap().unwrap();
-        let goal = Goal { key: SortKey::Rate, trials: 12, by_time: false, length: None };
+        let goal = Goal { key: SortKey::Rate, trials: 12, by_time: false, runtimes: &opened.runtimes };
         let found = search(&plan, &spec, space.clone(), goal, &|| ()).unwrap();
         assert_eq!(loss(found.as_ref().unwrap_or(&spec)), least);
         let of_a_replay = search(&plan, &spec, space.clone(), Goal { by_time: true, ..goal }, &|| ());

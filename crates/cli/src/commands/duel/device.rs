@@ -189,6 +189,7 @@ impl DeviceBenchmark {
             by_time: false,
             skips: Default::default(),
             length: Some(Length::Given(Span::from_nanos(time.as_nanos() as u64))),
+            runtimes: Default::default(),
         };
         Ok((self.name.to_owned(), opened))
     }

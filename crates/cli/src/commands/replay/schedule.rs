@@ -39,7 +39,7 @@ pub(super) fn limit(
         (None, Some(Length::Given(span))) => {
             Some(Duration::from_nanos(span.as_nanos()).saturating_add(EXCESS))
         }
-        (None, None | Some(Length::Partly(_))) => Some(MOST),
+        (None, None) => Some(MOST),
     })
 }
 
