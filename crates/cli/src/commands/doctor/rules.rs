@@ -236,9 +236,11 @@ fn old_cgroups(roots: &Roots, _: &Device) -> Option<Finding> {
     })
 }
 
-/// An I/O setting of the unit, apart from priorities: key, value, file.
-fn limits(cgroup: &Cgroup) -> Option<(&str, &str, &str)> {
-    cgroup.configured(|key| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting")
+/// The I/O settings of the unit, apart from priorities, each with its file; of a key that is set several times all values.
+fn limits(cgroup: &Cgroup) -> Vec<String> {
+    let is_limit = |key: &str| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting";
+    let settings = cgroup.settings().filter(|(key, ..)| is_limit(key));
+    settings.map(|(key, value, file)| format!("{key}={value} in /{file}")).collect()
 }
 
 /// Whether the unit's files set a weight.
@@ -269,9 +271,10 @@ fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> 
     if is_controlled(roots, cgroup) {
         return None;
     }
-    let (level, wanted) = match limits(cgroup) {
-        Some((key, value, file)) => (Level::Problem, format!("; {key}={value} in /{file} has no effect")),
-        None => (Level::Note, String::new()),
+    let (level, wanted) = match &*limits(cgroup) {
+        [] => (Level::Note, String::new()),
+        [one] => (Level::Problem, format!("; {one} has no effect")),
+        several => (Level::Problem, format!("; without effect: {}", several.join(", "))),
     };
     Some(finding(
         level,

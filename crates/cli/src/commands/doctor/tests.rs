@@ -174,7 +174,15 @@ fn a_weight_at_the_wrong_level_is_reported() {
     system.write("sys/fs/cgroup/system.slice/cgroup.subtree_control", "cpu");
     let found = system.examined("db.service");
     let finding = found.iter().find(|finding| finding.what.contains("the io controller is not enabled"));
+    let one = "; IOWeight=500 in /usr/lib/systemd/system/db.service has no effect";
     assert!(finding.is_some_and(|finding| finding.fix.contains("IOAccounting=yes")), "{found:?}");
+    assert!(finding.is_some_and(|finding| finding.what.ends_with(one)), "{found:?}");
+    system
+        .write("etc/systemd/system/db.service.d/a.conf", "[Service]\nIODeviceLatencyTargetSec=/dev/sda 20ms");
+    let both = "; without effect: IOWeight=500 in /usr/lib/systemd/system/db.service, IODeviceLatencyTargetSec=/dev/sda 20ms in \
+                /etc/systemd/system/db.service.d/a.conf";
+    let found = system.examined("db.service");
+    assert!(found.iter().any(|finding| finding.what.ends_with(both)), "{found:?}");
     system.write("etc/systemd/system/system.slice.d/off.conf", "[Slice]\nDisableControllers=cpu io");
     let found = system.examined("db.service");
     assert!(found[0].fix.ends_with("remove DisableControllers=io of system.slice"), "{found:?}");

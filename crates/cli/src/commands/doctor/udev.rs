@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capture::how_to_get;
+use elevator::text::did_you_mean;
 
 use super::rules::{Finding, Level, finding, tuner};
 use super::snapshot::{Device, Roots};
@@ -45,8 +46,8 @@ impl Part {
 struct Line {
     /// `/etc/udev/rules.d/60-io.rules:3`.
     place: String,
-    /// `None` if udev cannot parse it.
-    parts: Option<Vec<Part>>,
+    /// Its text if udev cannot parse it.
+    parts: Result<Vec<Part>, String>,
 }
 
 /// The files in the order in which udev reads them, and those that another one of the same name replaces.
@@ -71,7 +72,7 @@ impl Files {
         }
         let schedulers = |path: &str| {
             let lines = lines(path, &roots.read(path).unwrap_or_default());
-            let parts = lines.into_iter().filter_map(|line| line.parts).flatten();
+            let parts = lines.into_iter().filter_map(|line| line.parts.ok()).flatten();
             parts.filter_map(|part| set_by(&part).map(|(_, scheduler)| scheduler)).collect::<BTreeSet<_>>()
         };
         let replaced = replaced.into_iter().map(|(old, new)| {
@@ -101,7 +102,8 @@ fn lines(path: &str, text: &str) -> Vec<Line> {
         }
         let line = std::mem::take(&mut joined) + line;
         if !line.trim().is_empty() {
-            found.push(Line { place: format!("/{path}:{begun}"), parts: parts(&line) });
+            let parts = parts(&line).ok_or(line);
+            found.push(Line { place: format!("/{path}:{begun}"), parts });
         }
     }
     found
@@ -295,7 +297,7 @@ impl<'a> Disk<'a> {
             // The labels to which earlier lines jump, or may jump.
             let (mut jump, mut perhaps): (Option<&str>, BTreeSet<&str>) = (None, BTreeSet::new());
             for Line { place, parts } in file {
-                let Some(parts) = parts else { continue };
+                let Ok(parts) = parts else { continue };
                 let value = |key: &str| parts.iter().find(|part| part.key == key).map(|part| &*part.value);
                 if let Some(label) = value("LABEL") {
                     jump = jump.filter(|wanted| *wanted != label);
@@ -375,7 +377,7 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
     }
     let (name, active) = (&device.leaf.name, device.scheduler());
     let offers = |set: &&Set<'_>| device.leaf.available.contains(&set.scheduler);
-    let mut found = mistakes(&files);
+    let mut found = mistakes(roots, &files);
     let all = Disk::of(roots, name).set(&files);
     for set in &all {
         let Set { place, scheduler, applies, .. } = set;
@@ -429,8 +431,15 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
     found
 }
 
+/// Attributes of a queue that a line sets and that no disk has. Those of schedulers come and go with them.
+fn unknown_attributes<'a>(parts: &'a [Part], known: &BTreeSet<String>) -> Vec<&'a str> {
+    let set = parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison());
+    let of_queue = set.map(|part| &*part.attribute).filter(|name| name.starts_with("queue/"));
+    of_queue.filter(|name| !name.starts_with("queue/iosched/") && !known.contains(*name)).collect()
+}
+
 /// Lines and files that have no effect on any disk.
-fn mistakes(files: &Files) -> Vec<Finding> {
+fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
     let mut found = Vec::new();
     for (replaced, by, schedulers) in &files.replaced {
         let schedulers = schedulers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -443,8 +452,34 @@ fn mistakes(files: &Files) -> Vec<Finding> {
             "rename one of the two files, if both are to have an effect",
         ));
     }
+    let attributes = |disk: String| {
+        let queue = roots.names(&format!("sys/block/{disk}/queue"));
+        queue.into_iter().map(|name| format!("queue/{name}"))
+    };
+    let known: BTreeSet<String> = roots.names("sys/block").into_iter().flat_map(attributes).collect();
     for Line { place, parts } in files.read.iter().flatten() {
-        let Some(parts) = parts else { continue };
+        let is_own = !OF_DISTRIBUTION.iter().any(|of| place.starts_with(of));
+        let parts = match parts {
+            Ok(parts) => parts,
+            // Lines about other devices are no matter of I/O.
+            Err(line) if is_own && line.contains("queue/") => {
+                found.push(finding(
+                    Level::Problem,
+                    "udev",
+                    format!("{place}: udev cannot parse this line, and ignores it: {}", line.trim()),
+                    "correct it; a part is KEY==\"value\" or KEY=\"value\", with the value in double quotes; 'udevadm verify' names the error",
+                ));
+                continue;
+            }
+            Err(_) => continue,
+        };
+        for name in unknown_attributes(parts, &known).into_iter().filter(|_| is_own) {
+            let near = did_you_mean(name, known.iter().map(String::as_str));
+            let level = if near.is_empty() { Level::Note } else { Level::Problem };
+            let what = format!("{place}: the rule sets ATTR{{{name}}}, which no disk has");
+            let fix = format!("'ls /sys/block/NAME/queue' lists the attributes of a disk{near}");
+            found.push(finding(level, "udev", what, fix));
+        }
         let compares = parts.iter().find(|part| part.is("ATTR", SCHEDULER) && part.operator == "==");
         if let Some(Part { value, .. }) = compares.filter(|_| parts.iter().all(Part::is_comparison)) {
             found.push(finding(

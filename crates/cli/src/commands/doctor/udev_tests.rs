@@ -165,3 +165,38 @@ fn a_rule_that_compares_instead_of_setting_is_reported() {
     assert_eq!(found[0].0, Level::Problem);
     assert!(found[0].1.contains("compares the scheduler with 'bfq' (==) and sets nothing"), "{found:?}");
 }
+
+/// Regression: rules that udev ignores had no finding.
+#[test]
+fn rules_with_a_misspelt_attribute_or_an_error_of_syntax_are_reported() {
+    let system = with_sda("udev-misspelt");
+    let rule = |path: &str, text: &str| system.write(path, text);
+    const OWN: &str = "etc/udev/rules.d/60-io.rules";
+    rule(OWN, "KERNEL==\"sda\", ATTR{queue/schedular}=\"bfq\"");
+    let found = system.examined("sda").into_iter().find(|finding| finding.link == "udev").unwrap();
+    assert_eq!(found.level, Level::Problem);
+    assert!(found.what.ends_with("60-io.rules:1: the rule sets ATTR{queue/schedular}, which no disk has"));
+    assert!(found.fix.ends_with("; did you mean 'queue/scheduler'?"), "{}", found.fix);
+    rule(OWN, "KERNEL==\"sda\", ATTR{queue/frobnicate}=\"1\"");
+    assert!(of_udev(&system)[0].0 == Level::Note, "{:?}", of_udev(&system));
+    for fits in ["queue/rotational", "queue/iosched/low_latency", "device/queue_depth"] {
+        rule(OWN, &format!("KERNEL==\"sda\", ATTR{{{fits}}}=\"1\""));
+        assert_eq!(of_udev(&system), [], "{fits}");
+    }
+    for wrong in [
+        "KERNEL==sda, ATTR{queue/scheduler}=\"bfq\"",
+        "KERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq",
+        "KERNEL==\"sda\", ATTR{queue/scheduler}='bfq'",
+        "KERNEL==\"sda\", ATTR{queue/scheduler=\"bfq\"",
+    ] {
+        rule(OWN, wrong);
+        let found = of_udev(&system);
+        let line = format!("60-io.rules:1: udev cannot parse this line, and ignores it: {wrong}");
+        assert!(found.len() == 1 && found[0].1.ends_with(&line) && found[0].0 == Level::Problem, "{found:?}");
+    }
+    rule(OWN, "KERNEL==eth0, NAME=\"lan\"");
+    assert_eq!(of_udev(&system), [], "no matter of I/O");
+    fs::remove_file(system.0.join(OWN)).unwrap();
+    rule("usr/lib/udev/rules.d/60-io.rules", "KERNEL==sda, ATTR{queue/schedular}=\"bfq\"");
+    assert_eq!(of_udev(&system), [], "the distribution's");
+}
