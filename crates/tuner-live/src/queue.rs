@@ -209,6 +209,12 @@ const fn another(number: u32) -> u32 {
     if number > 4 { number - 1 } else { 5 }
 }
 
+/// Whether requests that come between the switch to a scheduler and its settings have a lasting effect. `setting` has the value of a setting of the
+/// scheduler, if it is set.
+pub(crate) fn is_late<'a>(scheduler: &str, setting: impl FnOnce(&str) -> Option<&'a str>) -> bool {
+    scheduler == "bfq" && setting("low_latency") == Some("0")
+}
+
 /// An arm of a scheduler and values of settings, among which the scheduler is left out.
 pub(crate) fn arm_of(scheduler: &str, values: &[(String, String)]) -> String {
     let settings = values.iter().filter(|(name, _)| name != "scheduler");

@@ -15,7 +15,7 @@ use super::Arms;
 use crate::error::Error;
 use crate::kernel_settings;
 use crate::module_elevators;
-use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS, is_late};
 use crate::settings_backup::{SettingsBackup, Switch};
 use crate::system;
 
@@ -55,7 +55,8 @@ impl Arm {
 
     /// Whether requests that come between the switch and the settings have a lasting effect.
     fn is_late(&self) -> bool {
-        self.scheduler == "bfq" && self.settings.contains(&("low_latency".to_owned(), "0".to_owned()))
+        let value = |setting: &str| self.settings.iter().find(|(name, _)| name == setting);
+        is_late(&self.scheduler, |setting| value(setting).map(|(_, value)| value.as_str()))
     }
 }
 
@@ -378,6 +379,13 @@ impl Drop for KernelArms {
         if !self.guards.is_empty() {
             let _ = self.unset();
         }
+        let backups = std::mem::take(&mut self.backups);
+        let is_late = backups.iter().any(SettingsBackup::restores_late);
+        let restore = || system::urgently(|| drop(backups));
+        match is_late {
+            true => system::with_other_io_priorities(&self.users, FIRST_REQUESTS, restore),
+            false => restore(),
+        }
     }
 }
 
@@ -469,6 +477,49 @@ mod tests {
         arms.switch(0).unwrap();
         drop(arms);
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "restored at the end");
+    }
+
+    /// Regression: after a tuner that ended, `bfq{low_latency=0}` of before had no effect on the programs that ran.
+    #[test]
+    fn at_the_end_the_users_of_the_device_have_other_io_priorities_while_bfq_is_restored() {
+        let tree = Tree::new("arms-late");
+        let queue = tree.queue("sda");
+        fs::create_dir(queue.file("iosched")).unwrap();
+        let names = ["mq-deadline", "none"].map(str::to_owned);
+        // A task that waits, and whose I/O has the default level.
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (number, numbers) = std::sync::mpsc::channel();
+        let task = std::thread::spawn(move || {
+            // SAFETY: take numbers only; 0 is this thread, of the class best-effort.
+            unsafe { libc::syscall(libc::SYS_ioprio_set, 1, 0, 2 << 13 | 4) };
+            // SAFETY: takes nothing and returns a number.
+            number.send(unsafe { libc::gettid() } as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let user = numbers.recv().unwrap();
+        // SAFETY: takes numbers only.
+        let level = || unsafe { libc::syscall(libc::SYS_ioprio_get, 1, user) } & 7;
+        for (low_latency, switched, level_meanwhile) in [("0", true, 3), ("1", true, 4), ("0", false, 4)] {
+            fs::write(queue.file("scheduler"), "none mq-deadline [bfq]\n").unwrap();
+            fs::write(queue.file("iosched/low_latency"), low_latency).unwrap();
+            let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
+            if switched {
+                arms.switch(1).unwrap();
+            }
+            arms.used_by(&BTreeSet::from([user]));
+            let restored = std::thread::spawn(move || drop(arms));
+            let mut levels = BTreeSet::from([level()]);
+            while !restored.is_finished() {
+                levels.insert(level());
+            }
+            restored.join().unwrap();
+            let expected = BTreeSet::from([4, level_meanwhile]);
+            levels.insert(4);
+            assert_eq!(levels, expected, "{low_latency}, {switched}");
+            assert_eq!((queue.get("scheduler").unwrap().as_str(), level()), ("bfq", 4));
+        }
+        drop(end);
+        task.join().unwrap();
     }
 
     #[test]

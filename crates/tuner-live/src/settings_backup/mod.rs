@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::PrivateDirectory;
-use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS, arm_of};
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS, arm_of, is_late};
 use crate::system;
 
 /// Where backups are stored. Only root can enter it.
@@ -136,6 +136,12 @@ impl SettingsBackup {
         }
         self.record.set = Some(set);
         self.write();
+    }
+
+    /// Whether dropping this sets a scheduler with a setting that has no effect on programs whose requests come between the two.
+    pub(crate) fn restores_late(&self) -> bool {
+        self.record.is_of(&self.queue)
+            && self.record.target(&self.record.foreign(&self.queue)).is_set_late(&self.queue)
     }
 
     /// Tuning goes on if this fails: only after a kill would an outdated file matter.
@@ -394,6 +400,10 @@ fn restore(directory: &PrivateDirectory, queue: &QueueSettings, record: &Record)
         // A kill after the scheduler is restored leaves the kernel's own values in the other settings.
         let _ = target.write(directory);
     }
+    // A new instance, as for each arm; a failure shows when the scheduler is set.
+    if target.is_set_late(queue) {
+        let _ = queue.set("scheduler", NO_SCHEDULER);
+    }
     let (mut settings, mut problems) = (Vec::new(), Vec::new());
     for (each @ (setting, value), differed) in target.before.iter().zip(differed) {
         match differs(queue, each).then(|| queue.set(setting, value)) {
@@ -485,6 +495,14 @@ impl Record {
             }
             () => None,
         }
+    }
+
+    /// Whether the queue gets a scheduler with a setting that has no effect on programs whose requests come before it.
+    fn is_set_late(&self, queue: &QueueSettings) -> bool {
+        let of_scheduler = |setting: &str| self.before(&format!("iosched/{setting}"));
+        let is_changed = |(name, _): &&(String, String)| name == "scheduler" || name == "iosched/low_latency";
+        self.before("scheduler").is_some_and(|scheduler| is_late(scheduler, of_scheduler))
+            && self.before.iter().filter(is_changed).any(|each| differs(queue, each))
     }
 
     fn before(&self, setting: &str) -> Option<&str> {
