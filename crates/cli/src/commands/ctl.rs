@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
-use server::control::protocol::{AccountState, ArrayState, ItemState, MemberState, State};
+use server::control::protocol::{AccountState, ArrayState, ItemState, State};
 use server::control::{Client, is_removed, problem, process_for};
 
 use crate::error::Error;
@@ -17,6 +17,7 @@ use crate::input::account_terms::without_effect;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
 use crate::report::table::aligned;
+use crate::report::{fitted, table_of_texts, text_width};
 use evaluation::report::format::{bytes, object, time};
 
 /// Options of `dwell ctl`.
@@ -263,6 +264,7 @@ fn in_words(state: &State) -> String {
     if let Some(fault) = &state.last_scheduler_fault {
         text += &format!("scheduler faults: {}; last: {fault}\n", state.scheduler_faults);
     }
+    text = fitted(&text, Some(text_width())) + "\n";
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
         "operation",
@@ -309,26 +311,22 @@ fn array_in_words(state: &ArrayState) -> String {
         counted(state.lost, "time"),
         counted(state.returned, "time"),
     );
-    let row = |(index, member): (usize, &MemberState)| {
-        let reached = member.device.iter().map(|device| device.display().to_string());
+    for (index, member) in state.members.iter().enumerate() {
+        let device = member.device.iter().map(|device| device.display().to_string());
+        let reached = device.chain(member.addresses.iter().cloned()).collect::<Vec<_>>();
         let condition = match (member.served, member.present) {
             (true, true) => "present",
             (true, false) => "served, without requests",
             (false, _) => "not served",
         };
-        vec![
-            index.to_string(),
-            member.source.clone(),
-            member.scheduler.clone().unwrap_or_default(),
-            reached.chain(member.addresses.iter().cloned()).collect::<Vec<_>>().join(", "),
-            condition.to_owned(),
-        ]
-    };
-    text += &aligned(
-        &["member", "source", "scheduler", "attached", ""],
-        state.members.iter().enumerate().map(row).collect(),
-    );
-    text + "\n"
+        let scheduler = member.scheduler.iter().map(|name| format!(", scheduler {name}"));
+        text += &format!("member {index}: {condition}{}\n", scheduler.collect::<String>());
+        text += &format!("  source: {}\n", member.source);
+        if !reached.is_empty() {
+            text += &format!("  attached: {}\n", reached.join(", "));
+        }
+    }
+    fitted(&text, Some(text_width())) + "\n"
 }
 
 /// The accounts of a split-level scheduler.
@@ -348,19 +346,25 @@ fn accounts(accounts: &[AccountState]) -> String {
             account.calls.to_string(),
             account.held.to_string(),
             time(account.held_ns),
-            waits_in(account),
-            bytes(account.dirty),
-            bytes(account.caused),
-            bytes(account.read),
-            bytes(account.data),
-            bytes(account.metadata),
         ]
     };
-    let heads = [
-        "account", "terms", "agents", "calls", "held", "held for", "waits in", "dirty", "caused", "read",
-        "data", "metadata",
-    ];
-    aligned(&heads, accounts.iter().map(row).collect())
+    let data = |account: &AccountState| {
+        let amounts = [account.dirty, account.caused, account.read, account.data, account.metadata];
+        std::iter::once(account.name.clone()).chain(amounts.map(bytes)).collect()
+    };
+    // Two tables, because one would be wider than a terminal.
+    let calls = aligned(
+        &["account", "terms", "agents", "calls", "held", "held for"],
+        accounts.iter().map(row).collect(),
+    );
+    let data = aligned(
+        &["account", "dirty", "caused", "read", "data", "metadata"],
+        accounts.iter().map(data).collect(),
+    );
+    let waits = accounts.iter().map(|account| (&account.name, waits_in(account)));
+    let waits = waits.filter(|(_, waits)| !waits.is_empty());
+    let waits = waits.map(|(name, waits)| format!("\n{name} waits in: {waits}"));
+    format!("{calls}\n\n{data}{}", waits.collect::<String>())
 }
 
 /// The calls in which an account waits, with their number.
@@ -410,8 +414,7 @@ fn table_of(items: &[&ItemState], accounts: &[AccountState]) -> Table {
         }
     }
     let heads = names.iter().map(|name| without_unit(name).replace('_', " "));
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    let mut table = table_of_texts(&[]);
     table.set_header(items.first().map(|item| item.kind.clone()).into_iter().chain(heads));
     for item in items {
         let cells = names.iter().map(|name| item.facts.get(*name).map(|fact| fact_in_words(name, fact)));
@@ -441,7 +444,7 @@ pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use server::control::protocol::{AccountTerms, OperationState, WaitState};
+    use server::control::protocol::{AccountTerms, MemberState, OperationState, WaitState};
 
     fn item(number: u64, facts: &Value) -> ItemState {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
@@ -486,9 +489,30 @@ mod tests {
         let facts = json!({"credit": 5}).as_object().unwrap().clone();
         let tokens = ItemState { kind: "account".to_owned(), number: 5, facts };
         let text = in_words(&State { accounts: vec![account], items: vec![tokens], ..State::default() });
-        for part in ["weight 2, 5.00 MB/s", "fsync 1, write 2", "│ backup"] {
+        for part in ["weight 2, 5.00 MB/s", "backup waits in: fsync 1, write 2", "│ backup"] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn an_array_fits_a_terminal() {
+        let member = MemberState {
+            source: format!("/dev/disk/by-id/{}", "x".repeat(50)),
+            scheduler: Some("cooperative{stream_time_slice=50ms}".to_owned()),
+            device: Some("/dev/loop7".into()),
+            addresses: vec!["unix:/run/dwell/a-long-name-of-a-socket.sock".to_owned()],
+            served: true,
+            present: true,
+            ..MemberState::default()
+        };
+        let text = array_in_words(&ArrayState { members: vec![member; 2], ..ArrayState::default() });
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.contains("\nmember 1: present, scheduler cooperative{stream_time_slice=50ms}\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n  attached: /dev/loop7, unix:/run/"), "{text}");
     }
 
     #[test]
