@@ -131,10 +131,19 @@ impl Advice {
         self.why = match &decision.why {
             // The decider's line would name its next step, perhaps a trial, and not a reason.
             Why::Kind(KindDecision { kind, windows, .. }) => {
-                let windows = counted(*windows, "window");
+                // `windows` includes those of this command, which `tune` does not store.
+                let stored = history.saved.as_ref().and_then(|saved| saved.load(*kind));
+                let before = stored.map_or(0, |(_, windows)| windows).min(*windows);
+                let now = windows - before;
                 let values = format!(" ('dwell patterns show --kind {kind}' has the measured values)");
                 let values = if has_history { &*values } else { "" };
-                format!("loads of kind {kind}, observed in {windows}{values}")
+                match before {
+                    0 => format!("loads of kind {kind}, not observed before; {} now", counted(now, "window")),
+                    before => format!(
+                        "loads of kind {kind}, observed in {} before and in {now} now{values}",
+                        counted(before, "window")
+                    ),
+                }
             }
             _ => decision.line(analyser.schedulers()),
         };
