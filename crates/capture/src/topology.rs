@@ -349,11 +349,17 @@ impl Stack {
 
     /// The stack as text: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
     pub fn describe(&self) -> String {
-        let layers = self.layers.iter().map(|layer| match &layer.scheduler {
+        self.describe_with(&|layer| layer.scheduler.clone())
+    }
+
+    /// The same, with what `scheduler` returns for a layer.
+    pub fn describe_with(&self, scheduler: &dyn Fn(&Layer) -> Option<String>) -> String {
+        let layers = self.layers.iter().map(|layer| match scheduler(layer) {
             Some(scheduler) => format!("{} ({scheduler})", layer.name),
             None => layer.name.clone(),
         });
-        let branches: Vec<String> = self.branches.iter().map(Self::describe).collect();
+        let branches: Vec<String> =
+            self.branches.iter().map(|branch| branch.describe_with(scheduler)).collect();
         let below = (!branches.is_empty()).then(|| format!("{{{}}}", branches.join(", ")));
         layers.chain(below).collect::<Vec<_>>().join(" > ")
     }

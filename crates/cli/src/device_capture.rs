@@ -4,10 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use capture::topology::{Layer, Reach, Scheduling, Stack};
+use capture::topology::{Layer, Reach, Scheduling, Stack, together};
 use capture::{Capture, Options, Source};
 use clap::Args;
 use elevator::text::counted;
+use tuner_live::arms::{Arms, KernelArms};
 use tuner_live::{QueueSettings, settings_backup};
 
 use crate::error::Error;
@@ -67,12 +68,25 @@ impl Reached {
     }
 }
 
+/// The scheduler of a layer, with the settings by which the tuner distinguishes schedulers: `bfq{low_latency=0}`.
+pub(crate) fn scheduler_of(layer: &Layer) -> Option<String> {
+    let plain = layer.scheduler.clone()?;
+    let arms = KernelArms::for_tuning(vec![QueueSettings::of(&layer.name)], &[]);
+    Some(arms.and_then(|mut arms| arms.current()).unwrap_or(plain))
+}
+
+/// The schedulers in use of the queues, with those settings.
+pub(crate) fn schedulers_of(scheduling: &Scheduling) -> String {
+    let in_use = |layer: &Layer| scheduler_of(layer).unwrap_or_else(|| "none".to_owned());
+    together(scheduling.queues.iter().map(|layer| (&*layer.name, in_use(layer))))
+}
+
 /// The queues within reach that order a device's requests. Prints the stack if it has several layers or queues.
 pub(crate) fn scheduling_of(device: &Path, reach: Reach) -> Result<Scheduling, Error> {
     let stack = Stack::of(device)?;
     let scheduling = stack.scheduling_within(reach)?;
     if stack.layers().len() > 1 || scheduling.queues.len() > 1 {
-        say!("{}; observing {}", stack.describe(), scheduling.above.name);
+        say!("{}; observing {}", stack.describe_with(&scheduler_of), scheduling.above.name);
     }
     Ok(scheduling)
 }

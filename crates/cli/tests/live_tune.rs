@@ -191,8 +191,10 @@ fn a_scheduler_is_set_once_and_advice_calls_it_by_its_settings() {
     ];
     let Some(advice) = printed_while_read(&served, &[&watch[..], &["--json"]].concat()) else { return };
     assert_eq!(advice["scheduler"], ARM, "{advice}");
+    // The first line has it, too. The schedulers of a device that does not rotate do not differ in strict_guarantees.
+    let stack = advice["stack"].as_str().unwrap_or_default();
+    assert!(stack.contains(" (bfq{low_latency=0"), "{advice}");
     let back = text(&switch(&["none"]));
-    // The schedulers of a device that does not rotate do not differ in strict_guarantees.
     assert!(back.contains(": bfq{low_latency=0") && back.contains("} -> none, in "), "{back}");
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let mut sink = sink_in_place(&arguments.output)?;
     capture::lower_priority();
     let (origin, begun) = (capture::now(), Instant::now());
-    let scheduler = scheduling.scheduler();
+    let scheduler = device_capture::schedulers_of(&scheduling);
     let by = if capture.backend() == Backend::Bpf { "BPF" } else { "tracefs" };
     let comment = format!("{} under {scheduler}, by {by}", layer.name);
     let failed = |error: std::io::Error| Error::written(&output, &error);
@@ -172,7 +172,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     say!("{output}: {} in {:.1} s", counted(written, "request"), until.since(origin).as_secs_f64());
     // The comment of the recording names the scheduler at its begin.
     let now = Stack::of(&arguments.device).and_then(|stack| stack.scheduling_within(reach));
-    if let Some(now) = now.ok().map(|now| now.scheduler()).filter(|now| *now != scheduler) {
+    if let Some(now) = now.ok().map(|now| device_capture::schedulers_of(&now)).filter(|now| *now != scheduler)
+    {
         say!(
             "{output}: another process changed the scheduler from {scheduler} to {now} during the recording"
         );

@@ -110,7 +110,7 @@ impl Target {
     /// The stack as text, or what joins the members.
     pub(super) fn describe(&self) -> String {
         match &*self.members {
-            [] => self.stack.describe(),
+            [] => self.stack.describe_with(&device_capture::scheduler_of),
             _ => format!("{}: {}", self.name(), self.drive),
         }
     }

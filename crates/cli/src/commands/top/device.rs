@@ -17,7 +17,7 @@ use tuner_live::{Counters, Traffic};
 
 use self::print::text;
 use super::{SAMPLE, draw_texts};
-use crate::device_capture::observed;
+use crate::device_capture::{observed, scheduler_of};
 use crate::error::Error;
 use crate::identities::Cgroups;
 use crate::interrupt;
@@ -260,7 +260,7 @@ impl Watched {
         traffic(counters.as_mut());
         Ok(Self {
             device: device.display().to_string(),
-            stack: Stack::of(device)?.describe(),
+            stack: Stack::of(device)?.describe_with(&scheduler_of),
             capture,
             causes,
             notes,

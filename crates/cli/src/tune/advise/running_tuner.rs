@@ -111,7 +111,7 @@ pub(super) fn report(
     };
     let advice = Advice {
         device: arguments.device.display().to_string(),
-        stack: target.stack.describe(),
+        stack: target.describe(),
         scheduler: status.current,
         metric: status.metric,
         schedulers: status.arms,
