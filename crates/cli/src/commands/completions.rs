@@ -70,6 +70,8 @@ fn known_names(command: &str, argument: &str) -> Vec<String> {
         ("compare" | "replay", "workload") => {
             workloads::builtin::Builtin::ALL.iter().map(|builtin| builtin.name.to_owned()).collect()
         }
+        ("run", "script") => evaluation::input::script_names().map(str::to_owned).collect(),
+        ("run", "machine") => machine::kernel::Description::names().map(str::to_owned).collect(),
         ("recipe", "name") => super::trace::recipe::NAMES.map(str::to_owned).to_vec(),
         _ => Vec::new(),
     }
@@ -95,7 +97,13 @@ fn with_known_names(command: clap::Command, name: &str) -> clap::Command {
 /// The script with files beside the known names: zsh and fish otherwise offer the names alone. bash offers files where no name fits.
 fn with_files(shell: Shell, mut text: String) -> String {
     let mut lists: Vec<Vec<String>> = Vec::new();
-    for (command, argument) in [("compare", "drive"), ("compare", "workload"), ("compare", "schedulers")] {
+    for (command, argument) in [
+        ("compare", "drive"),
+        ("compare", "workload"),
+        ("compare", "schedulers"),
+        ("run", "script"),
+        ("run", "machine"),
+    ] {
         lists.push(known_names(command, argument));
     }
     for names in lists {
@@ -143,7 +151,8 @@ fn values_in_fish(command: &clap::Command, above: &str) -> String {
                         "__fish_dwell_using_subcommand {above}; and __fish_seen_subcommand_from {name}"
                     ),
                 };
-                let files = if argument.get_id() == "workload" { "-F" } else { "-f" };
+                let files =
+                    if ["workload", "script"].contains(&argument.get_id().as_str()) { "-F" } else { "-f" };
                 lines += &format!("complete -c dwell -n \"{condition}\" {files} -a \"{known}\"\n");
             }
         }
@@ -229,6 +238,8 @@ mod tests {
             ("compare", "drive", "ssd-sata"),
             ("compare", "workload", "par-read"),
             ("recipe", "name", "blktrace"),
+            ("run", "machine", "linux-6"),
+            ("run", "script", "cooperative/chunk-read-2"),
         ] {
             assert!(known_names(command, argument).contains(&name.to_owned()), "{argument}: {name}");
             let parent = if command == "recipe" { all.find_subcommand("trace").unwrap() } else { &all };
@@ -239,6 +250,11 @@ mod tests {
         let bash = of(Shell::Bash);
         let option = bash.split("--drive)").nth(1).unwrap_or_default();
         assert!(option.trim_start().starts_with(&format!("COMPREPLY=($(compgen -W \"{drives}\"")));
+        // The experiments are among the words that follow the command.
+        let run = bash.split("\n        dwell__subcmd__run)\n").nth(1);
+        let words = run.and_then(|run| run.split("opts=\"").nth(1)).and_then(|opts| opts.split('"').next());
+        assert!(words.is_some_and(|words| words.contains(" cooperative/chunk-read-2 ")), "{words:?}");
+        assert!(bash.contains("--machine)\n") && bash.contains(r#"compgen -W "pc-2003 pc-2004 "#));
         let zsh = of(Shell::Zsh);
         let both = format!(r#":DRIVE:{{_alternative "names\:name\:({drives})" "files\:file\:_files"}}'"#);
         assert!(zsh.contains(&both) && zsh.contains("(ftrace blktrace bpftrace)'"), "{zsh}");
