@@ -13,7 +13,7 @@ use crate::commands::doctor::Roots;
 pub(super) struct Configuration {
     /// Sets it until the next start; `None` if it is set.
     pub(super) set: Option<String>,
-    /// The same without `dwell`, for programs that start later; `None` if `set` needs no `dwell`.
+    /// The same without `dwell`, for programs that start later; `None` if neither `set` nor `remark` needs `dwell`.
     pub(super) set_by_hand: Option<String>,
     /// Lines of a file of udev's, by properties that stay the same.
     pub(super) udev_rule: Option<String>,
@@ -99,9 +99,8 @@ impl Configuration {
     ) -> Self {
         let (by_hand, udev_rule) = arms.by_hand(arm);
         let switch = |to: &str| arms.needs_a_switch(to).then(|| switch_to(tune, to));
-        let set = (arm != current).then(|| switch(arm).unwrap_or_else(|| by_hand.clone()));
-        let set_by_hand = set.as_ref().filter(|set| **set != by_hand).map(|_| by_hand.clone());
-        let now = by_hand;
+        let command = switch(arm).unwrap_or_else(|| by_hand.clone());
+        let set = (arm != current).then(|| command.clone());
         let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
         let kernel_name = queues.first().map_or("disk", QueueSettings::name);
         let name = kernel_name.replace('!', "-");
@@ -138,13 +137,15 @@ impl Configuration {
         });
         let unit_remark = unit.as_ref().and_then(|unit| host.instead_of_unit(kernel_name, unit, current));
         let unit = unit.filter(|_| unit_remark.is_none());
-        let command = if set.is_some() { "the command above" } else { &*now };
+        let run = if set.is_some() { "the command above" } else { &*command };
         let remark = match is_transient {
-            true => Some(no_rule(&name, queues, command)),
+            true => Some(no_rule(&name, queues, run)),
             false => (!host.has_udev).then(|| {
-                format!("udev does not run here, so that nothing applies the rule; at each start, run {command} instead")
+                format!("udev does not run here, so that nothing applies the rule; at each start, run {run} instead")
             }),
         };
+        let is_named = command != by_hand && (set.is_some() || remark.is_some());
+        let set_by_hand = is_named.then_some(by_hand);
         Self {
             set,
             set_by_hand,

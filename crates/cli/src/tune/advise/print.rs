@@ -151,15 +151,15 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     if configuration.set.is_some() || configuration.udev_rule.is_some() {
         writeln!(out, "to paste into a shell of root:")?;
     }
+    // A comment for a shell, into which all lines may be pasted.
+    let by_hand = configuration.set_by_hand.iter().map(|by_hand| {
+        format!(
+            "#        without dwell, for programs that start later (those that run may stay slow until they restart): {by_hand}"
+        )
+    });
     if let Some(set) = &configuration.set {
         writeln!(out, "set it:  {set}")?;
-    }
-    if let Some(by_hand) = &configuration.set_by_hand {
-        // A comment for a shell, into which all lines may be pasted.
-        writeln!(
-            out,
-            "#        without dwell, for programs that start later (those that run may stay slow until they restart): {by_hand}"
-        )?;
+        by_hand.clone().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     if let (Some(rule), Some(file)) = (&configuration.udev_rule, &configuration.udev_file) {
         writeln!(out, "keep it:")?;
@@ -168,6 +168,10 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     if let Some(remark) = &configuration.remark {
         let heading = if configuration.udev_rule.is_some() { "note:" } else { "keep it:" };
         writeln!(out, "{heading} {remark}")?;
+        // The remark names the command then.
+        if configuration.set.is_none() {
+            by_hand.clone().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
     }
     if configuration.set.is_some() || configuration.udev_rule.is_some() {
         configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))?;

@@ -284,7 +284,15 @@ fn a_scheduler_that_programs_do_not_notice_by_hand_is_set_by_the_tuners_switch()
     let back = of(["none", LATE, "bfq{nr_requests=64,low_latency=0}"]);
     assert_eq!((back.set.as_deref(), back.set_by_hand), (Some("set none"), None));
     assert_eq!(back.revert, ["dwell tune /dev/sda --here --switch-to 'bfq{nr_requests=64,low_latency=0}'"]);
-    assert_eq!(of([LATE, LATE, LATE]).set, None, "it is set");
+    // It is set: the way to keep it has the same form.
+    let kept = of([LATE, LATE, LATE]);
+    assert_eq!((kept.set.as_ref(), kept.set_by_hand.clone()), (None, Some(format!("set {LATE}"))));
+    let text = printed(&Advice { configuration: Some(kept), ..Advice::default() });
+    let keep = format!(
+        "; where the device is set up, run {line}\n#        without dwell, for programs that start later ("
+    );
+    assert!(text.contains(&keep) && text.matches("without dwell").count() == 1, "{text}");
+    assert_eq!(of(["none", "none", "none"]).set_by_hand, None);
 }
 
 #[test]
