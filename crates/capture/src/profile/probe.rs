@@ -125,15 +125,37 @@ impl ServiceTime {
         time(self.points.first()).zip(time(self.points.last()))
     }
 
+    /// Removes the points that take clearly longer than a farther one, because other requests delayed their reads; returns them. One such point would
+    /// raise the curve at all greater distances.
+    pub fn remove_delayed(&mut self) -> Vec<(u64, u64)> {
+        let (mut least, mut delayed) = (u64::MAX, Vec::new());
+        for point in std::mem::take(&mut self.points).into_iter().rev() {
+            if is_clearly_longer(Span::from_nanos(point.1), Span::from_nanos(least)) {
+                delayed.push(point);
+            } else {
+                least = least.min(point.1);
+                self.points.push(point);
+            }
+        }
+        self.points.reverse();
+        delayed.reverse();
+        delayed
+    }
+
     /// Whether the reads were delayed by other requests: those in sequence took longer than those across the device.
     pub fn is_disturbed(&self) -> bool {
-        self.near_and_far().is_some_and(|(near, far)| near >= FAR_MIN && near * 2 > far * 3)
+        self.near_and_far().is_some_and(|(near, far)| is_clearly_longer(near, far))
     }
 
     /// Whether a far request costs so much more than a near one that waiting for a near one can pay.
     pub fn rewards_waiting(&self) -> bool {
         self.near_and_far().is_some_and(|(near, far)| far >= FAR_MIN && far >= near * 2)
     }
+}
+
+/// Whether a nearer read was delayed: it took half as long again as a farther one, and so long that a head may have moved.
+fn is_clearly_longer(near: Span, far: Span) -> bool {
+    near >= FAR_MIN && near.as_nanos() / 3 > far.as_nanos() / 2
 }
 
 #[cfg(test)]
@@ -170,6 +192,25 @@ mod tests {
         // A disk, flash, and a disk behind a network: near or far, and not exactly alike.
         assert!(!of(100, 12_000) && !of(90, 50) && !of(3_300, 3_000));
         assert!(!ServiceTime { transfer_per_sector: 0, points: Vec::new() }.is_disturbed());
+    }
+
+    /// Regression: 457 ms for 1 MiB raised the modelled time of all greater distances.
+    #[test]
+    fn points_that_take_longer_than_farther_ones_are_removed() {
+        let ms =
+            |points: &[(u64, u64)]| points.iter().map(|&(at, ms)| (at, ms * 1_000_000)).collect::<Vec<_>>();
+        let left = |points: &[(u64, u64)]| {
+            let mut of = ServiceTime { transfer_per_sector: 0, points: ms(points) };
+            let delayed = of.remove_delayed();
+            (of.points, delayed)
+        };
+        let (kept, delayed) = left(&[(0, 0), (2048, 457), (1 << 20, 10), (1 << 29, 22)]);
+        assert_eq!((kept, delayed), (ms(&[(0, 0), (1 << 20, 10), (1 << 29, 22)]), ms(&[(2048, 457)])));
+        // Rotation scatters the points of a disk; on flash no distance takes long.
+        let disk = [(0, 1), (8, 9), (64, 7), (2048, 12), (1 << 20, 10), (1 << 29, 9)];
+        assert_eq!(left(&disk), (ms(&disk), Vec::new()));
+        let mut flash = ServiceTime { transfer_per_sector: 0, points: vec![(0, 900_000), (8, 90_000)] };
+        assert_eq!((flash.remove_delayed(), flash.points.len()), (Vec::new(), 2));
     }
 
     /// A file that is one hole.

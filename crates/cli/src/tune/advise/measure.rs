@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use capture::profile::{Probe, ServiceTime};
-use evaluation::report::format::time;
+use elevator::SECTOR_BYTES;
+use evaluation::report::format::{bytes, time};
 
 use super::{Advice, Session};
 use crate::interrupt;
@@ -28,12 +29,30 @@ impl Session<'_> {
             false => Probe::measure(&self.target.layer, PROBING, &interrupt::requested),
         };
         let failure = measured.as_ref().err().map(|error| format!("service times: not measured: {error}"));
-        let probe = measured.unwrap_or_default();
+        let mut probe = measured.unwrap_or_default();
         let is_useless = |of: &ServiceTime| of.points.is_empty() || of.is_disturbed();
         let is_disturbed = probe.as_ref().is_some_and(|probe| is_useless(&probe.service_time));
-        advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded).or(failure);
+        let delayed = probe.as_mut().filter(|_| !is_disturbed);
+        let delayed = delayed.map(|probe| probe.service_time.remove_delayed()).unwrap_or_default();
+        let reason = probe.as_ref().filter(|_| is_disturbed).map(why_discarded);
+        advice.discarded = reason.or(failure).or_else(|| left_out(&delayed));
         Measurement { probe, is_disturbed }
     }
+}
+
+/// The points that were left out because other requests delayed their reads.
+fn left_out(delayed: &[(u64, u64)]) -> Option<String> {
+    let point = |&(distance, nanos): &(u64, u64)| match distance {
+        0 => format!("in sequence {}", time(nanos)),
+        sectors => format!("{} {}", bytes(sectors * SECTOR_BYTES), time(nanos)),
+    };
+    let points: Vec<String> = delayed.iter().map(point).collect();
+    (!points.is_empty()).then(|| {
+        format!(
+            "left out, because farther reads took less time, so that other requests delayed these: {}",
+            points.join(", ")
+        )
+    })
 }
 
 /// The reason for not using a measurement that other requests delayed.

@@ -130,7 +130,7 @@ struct Advice {
     facts: Facts,
     /// Measured while the load runs; `None` if the measurement failed or was discarded.
     service_times: Option<Probe>,
-    /// Why it was discarded.
+    /// Why it was discarded, or which parts of it.
     #[serde(skip)]
     discarded: Option<String>,
     /// The schedulers to choose from.
@@ -296,6 +296,7 @@ fn publish(mut advice: Advice, as_json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if as_json {
         advice.doubts.extend(advice.discarded.take());
+        advice.doubts.extend(advice.replay.iter_mut().filter_map(|model| model.unfit.take()));
         return Ok(writeln!(out, "{}", object(&advice)?)?);
     }
     Ok(print::print(&advice, &mut out)?)

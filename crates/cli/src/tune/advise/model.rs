@@ -33,6 +33,10 @@ const FEWEST: usize = 50;
 const AT_MOST: Span = Span::from_secs(120);
 /// A device that is busy for this part of the time delays the reads that measure it.
 pub(super) const BUSY: f64 = 0.5;
+/// Changes of position of which the median is a measurement. A scheduler that serves each reader for a time has few.
+const CHANGES_MIN: usize = 10;
+/// A device of whose changes of position at least this part, as a divisor, moved a head has one.
+const MOVED_PART: usize = 10;
 /// A model fits if its throughput differs from the observed one by at most this factor.
 const FITS: f64 = 2.0;
 /// A change of position that takes longer is one of a head.
@@ -133,6 +137,9 @@ pub(super) struct Modelled {
     /// The load's reads and writes per time, in 10^6 bytes a second.
     #[serde(skip)]
     pub(super) observed: Option<f64>,
+    /// Why the model does not describe the device now; the rows have no gains then.
+    #[serde(skip)]
+    pub(super) unfit: Option<String>,
 }
 
 impl Modelled {
@@ -142,18 +149,32 @@ impl Modelled {
         known.reduce(|best, other| if other.1 > best.1 + 0.01 { other } else { best })
     }
 
-    /// Why the model does not describe the device, if its throughput under the scheduler in use is far from the observed one.
-    pub(super) fn misfit(&self, current: &str) -> Option<String> {
-        let row = self.results.iter().find(|row| row.scheduler == current)?;
-        let (model, observed) = (row.megabytes_per_second, self.observed.filter(|rate| *rate > 0.0)?);
-        (model > observed * FITS || model * FITS < observed).then(|| {
-            format!(
-                "the model does not describe this device (a cache or scheduler below?): {} MB/s in the model under {current}, {} MB/s observed; \
-                 the recommendation does not rest on it",
-                number(model),
-                number(observed)
-            )
-        })
+    /// Removes the gains if the throughput under the scheduler in use is far from the observed one. A scheduler that `may_lack_effect` on the programs
+    /// that run gives them what `none` does.
+    pub(super) fn check(&mut self, current: &str, may_lack_effect: bool) {
+        let rate = |name: &str| {
+            let row = self.results.iter().find(|row| row.scheduler == name);
+            row.map(|row| row.megabytes_per_second)
+        };
+        let Some((model, observed)) = rate(current).zip(self.observed.filter(|rate| *rate > 0.0)) else {
+            return;
+        };
+        let fits = |model: f64| model <= observed * FITS && model * FITS >= observed;
+        let lacks_effect = may_lack_effect && model > observed && rate("none").is_some_and(fits);
+        if fits(model) || lacks_effect {
+            return;
+        }
+        let cause = match model < observed {
+            true => "a cache below, or service times that contain waits for the load",
+            false => "a scheduler, a limit or another load below",
+        };
+        self.unfit = Some(format!(
+            "the model does not describe the device now ({cause}?): {} MB/s in the model under {current}, {} MB/s observed; its gains are left out, \
+             and the recommendation does not rest on it",
+            number(model),
+            number(observed)
+        ));
+        self.results.iter_mut().for_each(|row| row.gain = None);
     }
 }
 
@@ -243,6 +264,7 @@ pub(super) fn replay(
         device: origin,
         results,
         observed: observed.megabytes_per_second(rate.megabytes_per_second()),
+        unfit: None,
     }))
 }
 
@@ -279,7 +301,8 @@ struct Served {
 }
 
 /// The median service time of changes of position, and their median distance, from the times between completions of a busy device: a request's
-/// service began at the later of its arrival and the completion before. `None` if there are too few.
+/// service began at the later of its arrival and the completion before. `None` if there are too few. If at least a tenth of the changes moved a head,
+/// the time is the median of those: the drive's buffer serves the first requests of a reader to which it returns.
 fn changes_of_position(served: &mut [Served]) -> Option<(u64, Span)> {
     served.sort_by_key(|one| one.completed);
     let changes = served.windows(2).filter_map(|two| {
@@ -288,11 +311,15 @@ fn changes_of_position(served: &mut [Served]) -> Option<(u64, Span)> {
         (distance >= NEAR).then_some((distance, time))
     });
     let (mut distances, mut times): (Vec<u64>, Vec<Span>) = changes.unzip();
-    if times.len() < FEWEST {
+    if times.len() < CHANGES_MIN {
         return None;
     }
-    let middle = times.len() / 2;
-    Some((*distances.select_nth_unstable(middle).1, *times.select_nth_unstable(middle).1))
+    let moved: Vec<Span> = times.iter().copied().filter(|time| *time >= SLOW).collect();
+    if moved.len() * MOVED_PART >= times.len() {
+        times = moved;
+    }
+    let (far, middle) = (distances.len() / 2, times.len() / 2);
+    Some((*distances.select_nth_unstable(far).1, *times.select_nth_unstable(middle).1))
 }
 
 /// The parameters of the modelled drive.
@@ -419,14 +446,30 @@ mod tests {
             write_mean_ns: 1,
             gain: Some(0.0),
         };
-        let model = |observed| Modelled { results: vec![row.clone()], observed, ..Modelled::default() };
-        let why = model(Some(19.0)).misfit("none").expect("a factor of 28");
+        let checked = |results: Vec<Row>, observed, current, may_lack_effect| {
+            let mut model = Modelled { results, observed, ..Modelled::default() };
+            model.check(current, may_lack_effect);
+            let has_gains = model.results.iter().all(|row| row.gain.is_some());
+            assert_eq!(has_gains, model.unfit.is_none());
+            model.unfit
+        };
+        let of = |observed| checked(vec![row.clone()], observed, "none", false);
+        let why = of(Some(19.0)).expect("a factor of 28");
         assert!(why.contains("0.68") && why.contains("under none, 19.0 MB/s observed"), "{why}");
-        assert!(model(Some(0.2)).misfit("none").is_some());
+        assert!(of(Some(0.2)).is_some());
         for fits in [Some(0.68), Some(1.3), Some(0.35), Some(0.0), None] {
-            assert_eq!(model(fits).misfit("none"), None);
+            assert_eq!(of(fits), None);
         }
-        assert_eq!(model(Some(19.0)).misfit("bfq"), None, "not modelled");
+        assert_eq!(checked(vec![row.clone()], Some(19.0), "bfq", false), None, "not modelled");
+        // Set while the programs ran: they get what `none` gives.
+        let both = || {
+            let bfq = Row { scheduler: "bfq".to_owned(), megabytes_per_second: 30.0, ..row.clone() };
+            vec![row.clone(), bfq]
+        };
+        assert_eq!(checked(both(), Some(0.6), "bfq", true), None);
+        assert!(checked(both(), Some(0.6), "bfq", false).is_some());
+        assert!(checked(both(), Some(5.0), "bfq", true).is_some(), "neither");
+        assert!(checked(both(), Some(90.0), "bfq", true).is_some());
     }
 
     fn probe(nanos: u64, lanes: u32) -> Probe {
@@ -468,17 +511,11 @@ mod tests {
             write_mean_ns: 1,
             gain: Some(0.0),
         };
-        let model = Modelled {
-            observed: all.megabytes_per_second(Some(600.0)),
-            results: vec![row],
-            ..Modelled::default()
-        };
-        assert!(
-            model
-                .misfit("none")
-                .expect("a factor of six")
-                .contains("321 MB/s in the model under none, 1900 MB/s observed")
-        );
+        let observed = all.megabytes_per_second(Some(600.0));
+        let mut model = Modelled { observed, results: vec![row], ..Modelled::default() };
+        model.check("none", false);
+        let why = model.unfit.expect("a factor of six");
+        assert!(why.contains("321 MB/s in the model under none, 1900 MB/s observed"), "{why}");
     }
 
     #[test]
@@ -494,6 +531,25 @@ mod tests {
         let (near, far) = (curve.at_distance(0), curve.at_distance(distance));
         assert!(near < Span::from_millis(1), "{near}");
         assert!((14..=16).contains(&(far.as_nanos() / 1_000_000)), "{far}");
+    }
+
+    /// Regression: with the recommended scheduler in use, the disk counted as one without a head, because its buffer served most first requests.
+    #[test]
+    fn changes_of_position_that_the_buffer_serves_do_not_count() {
+        let served = |moved: fn(u64) -> bool| {
+            let mut now = Time::ZERO;
+            let one = |n: u64| {
+                let arrived = now;
+                now += if moved(n) { Span::from_millis(15) } else { Span::from_micros(200) };
+                let start = n % 2 * 200_000_000 + n * 8;
+                Served { arrived, completed: now, start, end: start + 8 }
+            };
+            (0..400).map(one).collect::<Vec<_>>()
+        };
+        let time = |moved| changes_of_position(&mut served(moved)).map(|(_, time)| time);
+        assert_eq!(time(|n| n % 4 == 0), Some(Span::from_millis(15)));
+        assert_eq!(time(|n| n % 20 == 0), Some(Span::from_micros(200)), "flash with some delays");
+        assert_eq!(changes_of_position(&mut served(|_| true)[..CHANGES_MIN]), None, "too few");
     }
 
     #[test]

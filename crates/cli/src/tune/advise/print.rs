@@ -67,7 +67,8 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         "service times of 4 KiB reads by distance{during}: {}{sequence}; serves {} at once",
         shown.collect::<Vec<_>>().join(", "),
         probe.lanes
-    )
+    )?;
+    advice.discarded.iter().try_for_each(|left_out| writeln!(out, "{left_out}"))
 }
 
 fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
@@ -102,6 +103,13 @@ fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 fn replayed(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let Some(model) = &advice.replay else { return Ok(()) };
     let requests = counted(model.requests as u64, "request");
+    if let Some(why) = &model.unfit {
+        return writeln!(
+            out,
+            "{requests} of it, replayed on a model of the device ({}): {why}",
+            model.device
+        );
+    }
     writeln!(out, "{requests} of it, replayed on a model of the device ({}):\n", model.device)?;
     let mut table = Table::new(["scheduler", "MB/s", "mean read", "p99 read", "mean write", "gain"]);
     let best = model.best().map(|(name, _)| name);

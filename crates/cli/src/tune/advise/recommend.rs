@@ -31,6 +31,8 @@ const BYPASSED_SURELY: f64 = 0.8;
 const MODEL_ERROR: f64 = 0.1;
 /// A load of fewer requests in all windows shows no effect of a scheduler.
 const FEWEST: u64 = 50;
+/// Readers that a scheduler serves in turn for a time each continue their last request at most requests.
+const ALTERNATING: f64 = 0.5;
 /// Nor does one that occupies the device for a smaller part of the time.
 const LEAST_BUSY: f64 = 0.001;
 
@@ -59,10 +61,10 @@ impl Session<'_> {
             Some(why) => advice.why = why + &advice.whatever_the_load(bypassed),
             None => conclude(advice, &history, &*self.arms),
         }
-        if class.is_some() && self.arms.needs_a_switch(advice.in_use()) {
+        if let Some(class) = class.filter(|_| self.arms.needs_a_switch(advice.in_use())) {
             let learned = history.mean_in_use().filter(|_| self.metric == Metric::Bandwidth);
             let again = switch_to(&self.command(), advice.in_use());
-            let found = set_too_late(advice, learned, &again);
+            let found = set_too_late(advice, class, learned, &again);
             advice.doubts.extend(found);
         }
         if let Some(class) = class {
@@ -96,9 +98,10 @@ impl Session<'_> {
             names.push(advice.scheduler.clone());
         }
         let schedulers = (&*names, &*advice.scheduler);
-        advice.replay = model::replay(recording, observed, schedulers, self.metric, self.catalogue)?;
-        let misfit = advice.replay.as_ref().and_then(|model| model.misfit(advice.in_use()));
-        advice.doubts.extend(misfit);
+        let mut replay = model::replay(recording, observed, schedulers, self.metric, self.catalogue)?;
+        let in_use = advice.in_use();
+        replay.iter_mut().for_each(|model| model.check(in_use, self.arms.needs_a_switch(in_use)));
+        advice.replay = replay;
         Ok(())
     }
 
@@ -167,7 +170,7 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
     if advice.basis != Basis::Nothing {
         return;
     }
-    let model = advice.replay.as_ref().filter(|model| model.misfit(advice.in_use()).is_none());
+    let model = advice.replay.as_ref().filter(|model| model.unfit.is_none());
     let model = model.and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
     let gain = |name: &str| prior::gain(name, class, metric);
     let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;
@@ -260,24 +263,35 @@ fn is_no_better(advice: &Advice, none: &str, has_model: bool, gain: &impl Fn(&st
     in_use != none && gain(in_use) - gain(none) < MODEL_ERROR && !rows.clone().any(is_worse)
 }
 
-/// A note if the scheduler in use gives less than half of what it gave a tuner (`learned`, in bytes a second), or else in the model: requests may have
-/// come between its switch and its settings, so that it has no effect on programs that ran then.
-pub(super) fn set_too_late(advice: &Advice, learned: Option<f64>, again: &str) -> Option<String> {
-    let in_use = advice.in_use();
-    let rows = advice.replay.iter().flat_map(|model| &model.results);
-    let model = rows.filter(|row| row.scheduler == in_use).map(|row| row.megabytes_per_second * 1e6).next();
-    let (expected, by) = match (learned, model) {
-        (Some(learned), _) => (learned, "in the windows of 'dwell tune'"),
-        (None, Some(model)) => (model, "in the model"),
-        (None, None) => return None,
+/// A note if the scheduler in use gives less than half of what it gave a tuner (`learned`, in bytes a second), or else in the model, or, without
+/// either, moves between readers at most of their requests: requests may have come between its switch and its settings, so that it has no effect on
+/// programs that ran then.
+pub(super) fn set_too_late(
+    advice: &Advice,
+    class: LoadClass,
+    learned: Option<f64>,
+    again: &str,
+) -> Option<String> {
+    let (in_use, observed) = (advice.in_use(), advice.bytes_per_second);
+    let model = advice.replay.iter().filter(|model| model.unfit.is_none());
+    let mut rows = model.flat_map(|model| &model.results);
+    let model = rows.find(|row| row.scheduler == in_use).map(|row| row.megabytes_per_second * 1e6);
+    let less_than = |expected: f64, by: &str| {
+        let rates = [observed, expected].map(|rate| bytes(rate as u64));
+        (observed * 2.0 < expected)
+            .then(|| format!("{in_use} gives {}/s instead of {}/s {by}", rates[0], rates[1]))
     };
-    let observed = advice.bytes_per_second;
-    (observed * 2.0 < expected).then(|| {
+    let found = match (learned, model) {
+        (Some(learned), _) => less_than(learned, "in the windows of 'dwell tune'"),
+        (None, Some(model)) => less_than(model, "in the model"),
+        (None, None) => (class == LoadClass::Streams && advice.random_share >= ALTERNATING).then(|| {
+            let share = advice.random_share * 100.0;
+            format!("{in_use} serves sequential readers, and {share:.0}% of the requests are not sequential")
+        }),
+    };
+    found.map(|found| {
         format!(
-            "{in_use} gives {}/s instead of {}/s {by}: it may have been set while these programs ran, which has no effect on them; to set it for them, too: \
-             {again}",
-            bytes(observed as u64),
-            bytes(expected as u64)
+            "{found}: it may have been set while these programs ran, which has no effect on them; to set it for them, too: {again}"
         )
     })
 }

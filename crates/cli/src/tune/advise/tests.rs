@@ -310,7 +310,7 @@ fn a_scheduler_in_use_without_its_effect_is_reported_with_the_command_that_sets_
         let replay = Some(Modelled { results, ..Modelled::default() });
         let advice =
             Advice { scheduler: "bfq".to_owned(), bytes_per_second: observed, replay, ..Advice::default() };
-        set_too_late(&advice, learned, "dwell tune /dev/sda --switch-to 'bfq'")
+        set_too_late(&advice, LoadClass::Streams, learned, "dwell tune /dev/sda --switch-to 'bfq'")
     };
     let learned = note(1.1e6, Some(20e6), Some(1.0)).expect("a twentieth");
     assert!(
@@ -323,6 +323,48 @@ fn a_scheduler_in_use_without_its_effect_is_reported_with_the_command_that_sets_
         [note(11e6, Some(20e6), Some(36.0)), note(20e6, None, Some(36.0)), note(1e6, None, None)],
         [None, None, None]
     );
+    // Without a model that describes the device: by the positions of the requests.
+    let alternates = |class, random_share, unfit: Option<&str>| {
+        let replay = unfit.map(|why| {
+            let results = vec![Row {
+                scheduler: "bfq".to_owned(),
+                gain: None,
+                megabytes_per_second: 0.02,
+                read_mean_ns: 1,
+                read_p99_ns: 1,
+                write_mean_ns: 0,
+            }];
+            Modelled { results, unfit: Some(why.to_owned()), ..Modelled::default() }
+        });
+        let scheduler = "bfq".to_owned();
+        let advice = Advice { scheduler, bytes_per_second: 4e5, random_share, replay, ..Advice::default() };
+        set_too_late(&advice, class, None, "AGAIN")
+    };
+    for unfit in [None, Some("far")] {
+        let note = alternates(LoadClass::Streams, 0.98, unfit).expect("it has no effect");
+        let start = "bfq serves sequential readers, and 98% of the requests are not sequential: it may have been set while";
+        assert!(note.starts_with(start) && note.ends_with(": AGAIN"), "{note}");
+        assert_eq!(alternates(LoadClass::Streams, 0.02, unfit), None, "it has an effect");
+        assert_eq!(alternates(LoadClass::RandomReads, 0.98, unfit), None);
+    }
+}
+
+/// Regression: the table had +700% for another scheduler than the recommended one, from a model that was wrong by a factor of 350.
+#[test]
+fn a_model_that_does_not_describe_the_device_has_no_table() {
+    let mut advice = expected(LoadClass::Streams, false, "none", Some(7.0));
+    assert!(printed(&advice).contains("+700%"), "{}", printed(&advice));
+    let model = advice.replay.as_mut().unwrap();
+    model.observed = Some(350.0);
+    model.check("none", false);
+    (advice.better, advice.expected_gain, advice.basis) = (None, None, Basis::Nothing);
+    expect(&mut advice, LoadClass::Streams, Metric::Bandwidth, false);
+    let text = printed(&advice);
+    assert!(!text.contains("+700%") && !text.contains("──"), "{text}");
+    assert!(text.contains(
+        "the model does not describe the device now (a cache below, or service times that contain waits"
+    ));
+    assert_eq!((advice.basis, advice.confidence), (Basis::Class, BY_CLASS), "{}", advice.why);
 }
 
 /// Regression: the lines to paste had a rule, which nothing applied, without a word.
