@@ -67,7 +67,7 @@ impl RunningTuner {
         let (windows, switches) = (counted(self.windows, "window"), counted(self.switches, "switch"));
         writeln!(out, "{windows}, {switches}; latest decision: {latest}")?;
         match &self.learned {
-            Some(table) => writeln!(out, "saved so far ('dwell patterns' shows more):\n{table}")?,
+            Some(table) => writeln!(out, "saved so far ('dwell patterns list' shows more):\n{table}")?,
             None => writeln!(out, "nothing saved yet; the tuner saves every 12 windows and at its end")?,
         }
         writeln!(
