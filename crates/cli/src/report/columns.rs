@@ -182,12 +182,16 @@ pub(crate) fn lines<'a>(ranking: &Ranking<'a>) -> Vec<Line<'a>> {
     Line::limit(ranking).into_iter().chain(runs).collect()
 }
 
-/// All results as CSV, with all digits. The first line names the columns.
-pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
-    let quoted = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
+/// A cell of a CSV file, in quotes if it needs them.
+pub(crate) fn quoted(cell: String) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,
-    };
+    }
+}
+
+/// All results as CSV, with all digits. The first line names the columns.
+pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
     let mut text = COLUMNS.iter().map(|column| column.csv).collect::<Vec<_>>().join(",");
     for line in lines(ranking) {
         let cells = COLUMNS.iter().map(|column| quoted((column.of)(&line).exact()));

@@ -10,6 +10,7 @@ mod ranking;
 pub(crate) mod table;
 mod why;
 
+pub(crate) use columns::quoted;
 pub(crate) use comparison::Comparison;
 pub(crate) use layout::{Style, Table, Tone, table_of_texts, text_style, text_width, wide_table_of_texts};
 pub(crate) use machine::processes as machine_processes;

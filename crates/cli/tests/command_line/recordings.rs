@@ -107,7 +107,7 @@ fn one_request_is_one_request() {
 
 #[test]
 fn a_conversion_replaces_a_file_only_if_it_may() {
-    let directory = Directory::new("converted");
+    let directory = Directory::new("converted-over");
     let from = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
     let to = directory.path("io.dwell");
     let convert = ["trace", "convert", &from, &to, "--to-format", "dwell"];
@@ -138,6 +138,36 @@ fn each_device_of_a_recording_has_its_own_figures() {
         for (key, value) in alone["info"].as_object().expect("an object") {
             assert_eq!(&device[key], value, "{name}, {key}");
         }
+    }
+    // The same as a table: a line for each device.
+    let columns = |text: &str| -> Vec<Vec<String>> {
+        text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    };
+    let csv = columns(&prints(&["trace", "info", &file, "--csv"]).replace('"', ""));
+    assert!(csv.len() == 4 && csv[0][0] == "device" && csv[0][1] == "reads", "{csv:?}");
+    for (line, device) in csv[1..].iter().zip(devices) {
+        // A device's name contains a comma.
+        assert_eq!(format!("{},{}", line[0], line[1]), device["device"].as_str().expect("a name"));
+        let value =
+            |name: &str| line[csv[0].iter().position(|head| head == name).expect("a column") + 1].clone();
+        assert_eq!(value("reads"), device["reads"]["requests"].to_string());
+        let p99 = device["read_latency"]["p99_ns"].as_u64().map(|ns| ns.to_string());
+        assert_eq!(value("read_p99_ns"), p99.unwrap_or_default());
+        assert_eq!(value("sequential").parse::<f64>().ok(), device["sequential"].as_f64());
+    }
+    let alone = columns(&prints(&["trace", "info", &file, "--csv", "--device", "8,16"]));
+    assert_eq!(alone.len(), 2);
+    let markdown = prints(&["trace", "info", &file, "--markdown"]);
+    assert!(markdown.contains("\n| device | reads |") && markdown.contains("\n| 8,32 | "), "{markdown}");
+    let markdown = prints(&["trace", "info", &file, "--markdown", "--device", "8,16"]);
+    assert!(
+        markdown.contains("\n\n- reads: 0 requests") && markdown.contains("\n| latency | requests |"),
+        "{markdown}"
+    );
+    assert!(!markdown.contains("\n  "), "{markdown}");
+    for both in [["--csv", "--json"], ["--wide", "--markdown"]] {
+        let arguments = [&["trace", "info", &file][..], &both].concat();
+        assert_eq!(dwell(&arguments).status.code(), Some(2), "{both:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use clap::Args;
 use elevator::text::{counted, whole as binary};
 use evaluation::report::format::{bytes, number, object, percent, time};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use traces::{DeviceChoice, Gatherer, Info, Latency, Recording, StartEvent};
 use super::{until_stopped, whole};
 use crate::error::Error;
 use crate::input::shared_args::Reading;
-use crate::report::{Style, Table, Tone, fitted, text_style, text_width};
+use crate::report::{Style, Table, Tone, fitted, quoted, text_style};
 use evaluation::input::{STANDARD_INPUT, open_recording, options};
 
 /// Limit of devices in the table.
@@ -20,6 +21,33 @@ const DEVICES_MAX: usize = 256;
 
 /// Limit of listed processes.
 const PROCESSES_MAX: usize = 12;
+
+/// How the statistics are printed.
+#[derive(Args, Debug)]
+pub(crate) struct Format {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print a line for each device as CSV, with all digits; --json also has sizes and processes
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print tables as Markdown
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    markdown: bool,
+    /// Print all columns, however wide the tables become. Default: those that fit the terminal, or 80 columns
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
+    wide: bool,
+}
+
+impl Format {
+    fn style(&self) -> Style {
+        match text_style() {
+            _ if self.markdown => Style::Markdown,
+            Style::Text { colour, .. } if self.wide => Style::Text { width: None, colour },
+            style => style,
+        }
+    }
+}
 
 /// The parts of a request's latency: from the queue (Q) to the driver (D), and from the driver to completion (C).
 #[derive(Serialize)]
@@ -30,7 +58,7 @@ struct Parts {
     d2c: Latency,
 }
 
-pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
+pub(super) fn run(path: &Path, reading: &Reading, format: &Format) -> Result<(), Error> {
     let mut how = options(&reading.options(), None)?;
     if how.device == DeviceChoice::Single {
         how.device = DeviceChoice::All;
@@ -51,28 +79,97 @@ pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), E
     let lists = used > 1 && reading.device.is_none();
     let mut out = std::io::stdout().lock();
     let name = path.display().to_string();
+    let style = format.style();
     if lists {
         let devices = devices(by_device, &recording);
-        if as_json {
-            writeln!(out, "{}", object(&json!({"file": name, "devices": devices}))?)?;
-        } else {
-            writeln!(out, "{}", narrow(&format!("{name}: {}", list(&devices, used, &recording))))?;
+        match () {
+            () if format.json => writeln!(out, "{}", object(&json!({"file": name, "devices": devices}))?)?,
+            () if format.csv => {
+                let rows = devices.iter().map(|device| (&*device.device, &device.info, None));
+                writeln!(out, "{}", csv(rows))?;
+            }
+            () => {
+                writeln!(out, "{}", printed(&name, &list(&devices, used, &recording, style), style))?;
+            }
         }
         return whole();
     }
     let info = all.finish(&recording);
     let parts = parts(path, how, &info)?;
-    if as_json {
-        writeln!(out, "{}", object(&json!({"file": name, "info": info, "parts": parts}))?)?;
-    } else {
-        writeln!(out, "{}", narrow(&format!("{name}: {}", in_words(&info, parts.as_ref()))))?;
+    match () {
+        () if format.json => {
+            writeln!(out, "{}", object(&json!({"file": name, "info": info, "parts": parts}))?)?;
+        }
+        () if format.csv => {
+            let device = info.devices.iter().filter(|device| device.requests > 0);
+            let device = match &*device.map(|device| &*device.name).collect::<Vec<_>>() {
+                [one] => (*one).to_owned(),
+                _ => reading.device.clone().unwrap_or_default(),
+            };
+            writeln!(out, "{}", csv([(&*device, &info, parts.as_ref())]))?;
+        }
+        () => writeln!(out, "{}", printed(&name, &in_words(&info, parts.as_ref(), style), style))?,
     }
     whole()
 }
 
-/// As wide as the terminal. Tables fit already.
-fn narrow(text: &str) -> String {
-    fitted(text, Some(text_width()))
+/// The text of a file, as wide as the terminal (tables fit already), or as a list and tables of Markdown.
+fn printed(name: &str, text: &str, style: Style) -> String {
+    let text = format!("{name}: {text}");
+    match style {
+        Style::Text { width, .. } => fitted(&text, width),
+        Style::Markdown => {
+            let lines = text.lines().map(|line| match line.strip_prefix("  ") {
+                Some(item) => format!("- {}", item.trim_start()),
+                None => line.to_owned(),
+            });
+            // A list begins after an empty line.
+            lines.collect::<Vec<_>>().join("\n").replacen("\n- ", "\n\n- ", 1)
+        }
+    }
+}
+
+/// A line for each device, with all digits; times in nanoseconds. The first line names the columns.
+fn csv<'a>(devices: impl IntoIterator<Item = (&'a str, &'a Info, Option<&'a Parts>)>) -> String {
+    const LATENCIES: [&str; 5] = ["", "read_", "write_", "flush_", "d2c_"];
+    let mut heads: Vec<String> = [
+        "device",
+        "reads",
+        "read_bytes",
+        "writes",
+        "written_bytes",
+        "discards",
+        "discarded_bytes",
+        "flushes",
+        "iops",
+        "sequential",
+        "depth_mean",
+        "depth_max",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for of in LATENCIES {
+        heads.extend(["mean", "p50", "p90", "p99", "p999", "max"].map(|value| format!("{of}{value}_ns")));
+    }
+    let mut text = heads.join(",");
+    for (device, info, parts) in devices {
+        let amounts = [info.reads, info.writes, info.discards];
+        let mut cells = vec![quoted(device.to_owned())];
+        cells.extend(amounts.iter().flat_map(|of| [of.requests.to_string(), of.bytes.to_string()]));
+        cells.extend([info.flushes.to_string(), info.iops.to_string(), info.sequential.to_string()]);
+        let depth = info.latency.map(|of| [of.depth_mean.to_string(), of.depth_max.to_string()]);
+        cells.extend(depth.unwrap_or_default());
+        let d2c = parts.map(|parts| parts.d2c);
+        for of in [info.latency, info.read_latency, info.write_latency, info.flush_latency, d2c] {
+            let values = of.map(|of| {
+                let percentiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.p999_ns, of.max_ns];
+                [vec![of.mean_ns.to_string()], percentiles.map(|ns| ns.to_string()).to_vec()].concat()
+            });
+            cells.extend(values.unwrap_or_else(|| vec![String::new(); 6]));
+        }
+        text += &format!("\n{}", cells.join(","));
+    }
+    text
 }
 
 /// One device of several.
@@ -91,7 +188,7 @@ fn devices(by_device: Vec<Gatherer>, recording: &Recording) -> Vec<DeviceInfo> {
 }
 
 /// The devices as a table.
-fn list(devices: &[DeviceInfo], used: usize, recording: &Recording) -> String {
+fn list(devices: &[DeviceInfo], used: usize, recording: &Recording, style: Style) -> String {
     let heads =
         ["device", "reads", "writes", "read", "written", "sequential", "latency\np50", "latency\np99"];
     let mut table = Table::new(heads);
@@ -111,7 +208,6 @@ fn list(devices: &[DeviceInfo], used: usize, recording: &Recording) -> String {
             ],
         );
     }
-    let style = text_style();
     if let Style::Text { width, .. } = style {
         table.fit(width, &[1, 2, 7, 3, 4, 5, 6]);
     }
@@ -145,7 +241,7 @@ fn parts(path: &Path, how: traces::Options, info: &Info) -> Result<Option<Parts>
     Ok(d2c.map(|d2c| Parts { q2d_mean_ns: (q2c.mean_ns - d2c.mean_ns).max(0.0), d2c }))
 }
 
-fn in_words(info: &Info, parts: Option<&Parts>) -> String {
+fn in_words(info: &Info, parts: Option<&Parts>, style: Style) -> String {
     let mut text = format!("{}\n", info.interpretation);
     if let Some(doubt) = info.interpretation.doubt() {
         text += &format!("  {doubt}\n");
@@ -173,8 +269,8 @@ fn in_words(info: &Info, parts: Option<&Parts>) -> String {
         let mean = number(latency.depth_mean);
         text += &format!("  depth: {mean} requests in flight on average, at most {}\n", latency.depth_max);
     }
-    text += &latencies(info, parts);
-    text += &sizes(info);
+    text += &latencies(info, parts, style);
+    text += &sizes(info, style);
     if !info.processes.is_empty() {
         text += "\n";
     }
@@ -190,7 +286,7 @@ fn in_words(info: &Info, parts: Option<&Parts>) -> String {
 }
 
 /// Latency percentiles of reads and writes, and of a request's parts.
-fn latencies(info: &Info, parts: Option<&Parts>) -> String {
+fn latencies(info: &Info, parts: Option<&Parts>, style: Style) -> String {
     let mut table = Table::new(["latency", "requests", "mean", "p50", "p90", "p99", "p99.9", "max"]);
     let mut row = |name: &str, latency: Option<Latency>| {
         if let Some(of) = latency {
@@ -207,26 +303,30 @@ fn latencies(info: &Info, parts: Option<&Parts>) -> String {
     if info.latency.is_none() {
         return String::new();
     }
-    let queued = parts
-        .map_or(String::new(), |parts| format!("\nqueue (Q2D): mean {}", time(parts.q2d_mean_ns as u64)));
+    // Text directly below a table of Markdown would be a row of it.
+    let below = if style == Style::Markdown { "\n\n" } else { "\n" };
+    let queued = parts.map_or(String::new(), |parts| {
+        format!("{below}queue (Q2D): mean {}", time(parts.q2d_mean_ns as u64))
+    });
     let added = parts.zip(info.latency).map(|(parts, all)| parts.d2c.requests.saturating_sub(all.requests));
     let added = added.filter(|&added| added > 0).map_or(String::new(), |added| {
-        format!("\nD2C has {added} more: the kernel adds flushes (preflush, forced unit access)")
+        format!("{below}D2C has {added} more: the kernel adds flushes (preflush, forced unit access)")
     });
-    indented(&format!("{}{queued}{added}", table.print(text_style())))
+    indented(&format!("{}{queued}{added}", table.print(style)), style)
 }
 
-fn sizes(info: &Info) -> String {
+fn sizes(info: &Info, style: Style) -> String {
     let mut table = Table::new(["size up to", "reads", "writes"]);
     for row in &info.sizes {
         let cells = [binary(row.up_to_bytes), row.reads.to_string(), row.writes.to_string()];
         table.row(Tone::Plain, cells.to_vec());
     }
-    indented(&table.print(text_style()))
+    indented(&table.print(style), style)
 }
 
 /// A part of the text below an empty line.
-fn indented(text: &str) -> String {
-    let lines: String = text.lines().map(|line| format!("  {line}\n")).collect();
+fn indented(text: &str, style: Style) -> String {
+    let indent = if style == Style::Markdown { "" } else { "  " };
+    let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
     format!("\n{lines}")
 }

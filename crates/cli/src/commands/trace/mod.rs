@@ -40,9 +40,8 @@ pub(crate) enum TraceCommand {
         file: PathBuf,
         #[command(flatten)]
         reading: Reading,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: info::Format,
     },
     /// Print the kinds of load and clusters of windows that the tuner recognises in a recording
     Patterns {
@@ -90,7 +89,7 @@ pub(crate) enum TraceCommand {
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
     match &arguments.command {
-        TraceCommand::Info { file, reading, json } => info::run(file, reading, *json),
+        TraceCommand::Info { file, reading, format } => info::run(file, reading, format),
         TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
         TraceCommand::Recipe { name } => recipe::run(name.as_deref()),
         TraceCommand::Split { from, to, reading } => parquet::split(from, to, &reading.options()),
