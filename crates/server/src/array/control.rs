@@ -17,6 +17,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// A command to the thread that started the members.
 pub(super) enum Command {
     Request(Request, Sender<Reply>),
+    /// To read what md does.
+    LookAtMd,
     Stop,
 }
 

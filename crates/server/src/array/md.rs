@@ -3,10 +3,13 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use disks::array::superblock::{BYTES, OLD_BYTES, Superblock, SuperblockError, is_old, old_place, places};
 use disks::array::{Arrangement, Layout};
 use elevator::{SECTOR_BYTES, Sector};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::background::Resync;
 use crate::ServeError;
@@ -162,6 +165,28 @@ pub(super) fn sync<'a>(array: &Path, attached: impl Iterator<Item = &'a Path>) -
     }
 }
 
+/// The file that reports what md does of its own; none if the array is not assembled, or has no such traffic (RAID 0).
+pub(super) fn open_sync_action(array: &Path) -> Option<File> {
+    File::open(Path::new("/sys/block").join(kernel_name(array)?).join("md/sync_action")).ok()
+}
+
+/// Calls `look` when the file that `open` returns changes, and once in each period in any case, until it returns false. md begins its own traffic
+/// right after it has changed `sync_action`: a scrub of a small array would be half done after a period.
+pub(super) fn watch(open: impl Fn() -> Option<File>, period: Duration, look: impl Fn() -> bool) {
+    let timeout = Timespec { tv_sec: period.as_secs() as i64, tv_nsec: i64::from(period.subsec_nanos()) };
+    loop {
+        // The kernel reports changes since the file was read.
+        let file = open().filter(|file| file.read_at(&mut [0; 64], 0).is_ok());
+        if !look() {
+            return;
+        }
+        let waited = file.map(|file| poll(&mut [PollFd::new(&file, PollFlags::PRI)], Some(&timeout)));
+        if !matches!(waited, Some(Ok(_))) {
+            thread::sleep(period);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +199,35 @@ mod tests {
         assert_eq!(identifier_in(record), Some(expected));
         assert_eq!(identifier_in("E:MD_UUID=0011:2233\n"), None);
         assert_eq!(identifier_in(""), None);
+    }
+
+    /// Regression: md's traffic was foreground until the next look. The kernel reports changes of mounts in the same manner as those of `sync_action`.
+    #[test]
+    fn a_change_of_the_watched_file_is_seen_at_once() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("SKIPPED: only root can mount");
+        }
+        let place = std::env::temp_dir().join(format!("dwell-md-watch-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        let (send, looks) = std::sync::mpsc::channel();
+        let open = || File::open("/proc/self/mounts").ok();
+        thread::spawn(move || watch(open, Duration::from_secs(600), || send.send(()).is_ok()));
+        let is_seen = || looks.recv_timeout(Duration::from_secs(10)).is_ok();
+        let at_first = is_seen();
+        rustix::mount::mount("dwell", &place, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        let mounted = is_seen();
+        rustix::mount::unmount(&place, rustix::mount::UnmountFlags::DETACH).unwrap();
+        let unmounted = is_seen();
+        fs::remove_dir(&place).unwrap();
+        assert_eq!((at_first, mounted, unmounted), (true, true, true));
+    }
+
+    /// Without md, a look in each period remains.
+    #[test]
+    fn a_file_that_is_absent_is_looked_for_in_each_period() {
+        let looks = std::cell::Cell::new(3);
+        watch(|| None, Duration::from_millis(1), || looks.replace(looks.get() - 1) > 1);
+        assert_eq!(looks.get(), 0);
     }
 
     #[test]

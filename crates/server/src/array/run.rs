@@ -22,7 +22,7 @@ use crate::server::{
 };
 use crate::{attach, supervisor};
 
-/// Period of the look at md and at servers that have ended.
+/// Period of the look at md, whose reports of its own traffic come at once, and at servers that have ended.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Period of the look at a member that is ending.
@@ -180,6 +180,14 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
         say!("{note}");
     }
     server.look_at_md();
+    if let Some(array) = server.md.clone() {
+        let events = server.events.clone();
+        let look = move || events.send(Command::LookAtMd).is_ok();
+        thread::Builder::new()
+            .name("md".into())
+            .spawn(move || md::watch(|| md::open_sync_action(&array), LOOK, look))
+            .map_err(|error| ServeError::io("starting", error))?;
+    }
     Ok(server)
 }
 
@@ -254,7 +262,6 @@ impl ArrayServer {
 
     /// Serves until an order to stop has arrived and all members have ended; their reports.
     pub fn wait(&mut self) -> Vec<Option<Report>> {
-        let mut looked = Instant::now();
         loop {
             match self.commands.recv_timeout(LOOK) {
                 Ok(Command::Stop) => self.stop(),
@@ -262,12 +269,9 @@ impl ArrayServer {
                     let answer = self.obey(request).unwrap_or_else(Reply::Error);
                     let _ = reply.send(answer);
                 }
+                Ok(Command::LookAtMd) => self.look_at_md(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => self.stop(),
-            }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                self.look_at_md();
             }
             self.collect();
             if self.is_stopping && self.slots.iter().all(|slot| slot.running.is_none()) {
