@@ -114,6 +114,12 @@ impl Layout {
         self.unit
     }
 
+    /// The first sector of data on each member.
+    #[must_use]
+    pub const fn data_start(&self) -> Sector {
+        Sector(self.data_start)
+    }
+
     /// The array's sector at a sector of a member. Parity counts as the first data of its row. What lies outside of the data, as md's
     /// superblock, is mapped behind the array's end.
     ///

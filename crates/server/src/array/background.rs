@@ -102,6 +102,11 @@ fn time_of(bytes: u64, rate: u64) -> Span {
     Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64)
 }
 
+/// The size of a zone.
+fn zone_sectors(layout: &Layout) -> u64 {
+    (u64::from(layout.unit().0) * u64::from(layout.members())).max(ZONE_MIN)
+}
+
 /// What md reports of its own traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resync {
@@ -177,6 +182,8 @@ pub(crate) struct Activity {
     turn_began: AtomicU64,
     touched: AtomicU64,
     sync: AtomicU8,
+    /// The zone, counted from 1, in which md has begun its own traffic, as it reported; 0 for none, and once the traffic has left it.
+    begins: AtomicU64,
     sweeps: Vec<Sweep>,
     pub(super) held: AtomicU64,
     pub(super) recognised: AtomicU64,
@@ -198,6 +205,7 @@ impl Activity {
             turn_began: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             sync: AtomicU8::new(Resync::Unknown as u8),
+            begins: AtomicU64::new(0),
             sweeps,
             held: AtomicU64::new(0),
             recognised: AtomicU64::new(0),
@@ -259,8 +267,34 @@ impl Activity {
         Time::from_nanos(allowed.as_nanos().div_ceil(turns).saturating_mul(turns))
     }
 
-    pub(super) fn set_sync(&self, sync: Resync) {
+    /// md reports its own traffic, which begins where the data begin, on all members: the first zone counts too. md has 1 MiB in flight there, of which
+    /// some arrives as requests of 4 KiB. Traffic that begins elsewhere, as a resumed one, is recognised by its pattern.
+    pub(super) fn set_sync(&self, sync: Resync, layout: Option<&Layout>, now: Time) {
+        let begins = self.sync.load(Ordering::Relaxed) != Resync::Active as u8;
+        if sync != Resync::Active {
+            self.begins.store(0, Ordering::Relaxed);
+        } else if let Some(layout) = layout.filter(|_| begins) {
+            let zone = layout.data_start().0 / zone_sectors(layout) + 1;
+            self.begins.store(zone, Ordering::Relaxed);
+            for sweep in &self.sweeps {
+                sweep.zone.store(zone, Ordering::Relaxed);
+                sweep.at.store(now.as_nanos(), Ordering::Relaxed);
+                sweep.reads.store(1, Ordering::Relaxed);
+            }
+        }
         self.sync.store(sync as u8, Ordering::Relaxed);
+    }
+
+    fn begins_in(&self, zone: u64) -> bool {
+        self.begins.load(Ordering::Relaxed) == zone + 1
+    }
+
+    /// A request of the array's own traffic was in this zone. The last ones of the first zone may be late.
+    fn is_in(&self, zone: u64) {
+        let begins = self.begins.load(Ordering::Relaxed);
+        if begins > 0 && begins.abs_diff(zone + 1) > NEAR {
+            self.begins.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Foreground requests began or ended.
@@ -473,8 +507,7 @@ impl Background {
         if !matches!(op, Op::Read | Op::Write) || layout.arrangement() == Arrangement::Striped {
             return false;
         }
-        let rows = u64::from(layout.unit().0) * u64::from(layout.members());
-        let size = rows.max(ZONE_MIN);
+        let size = zone_sectors(layout);
         let end = start.saturating_add(u64::from(sectors.0));
         // A large request can end in another zone.
         let mut swept = None;
@@ -490,7 +523,10 @@ impl Background {
         sweep.at.store(now.as_nanos(), Ordering::Relaxed);
         sweep.reads.store(u8::from(op == Op::Read), Ordering::Relaxed);
         let recognised = activity.is_lockstep(layout, zone, now);
-        activity.recognised.fetch_add(u64::from(recognised), Ordering::Relaxed);
+        if recognised {
+            activity.recognised.fetch_add(1, Ordering::Relaxed);
+            activity.is_in(zone);
+        }
         recognised
     }
 
@@ -512,7 +548,7 @@ impl Background {
             zone.checked_sub(1).into_iter().flat_map(of)
         };
         // A program may have read a part of the zone before a sweep reaches it.
-        let follows_dense = before().any(|before| before.is_dense(enough));
+        let follows_dense = activity.begins_in(zone) || before().any(|before| before.is_dense(enough));
         let follows_sweep = before().any(|before| before.follows_dense);
         let place = &mut self.places[index];
         let part = if place.zone == zone { &mut place.front } else { &mut place.behind };

@@ -103,7 +103,7 @@ impl Array {
 
     /// Sets what md reports of its own traffic.
     pub fn set_sync(&self, sync: Resync) {
-        self.hub.activity.set_sync(sync);
+        self.hub.activity.set_sync(sync, self.hub.layout.get(), self.clock.now());
     }
 
     /// The state without the members' own.

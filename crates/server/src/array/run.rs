@@ -310,12 +310,15 @@ impl ArrayServer {
 
     /// Finds the layout once md has written its superblock, and reads what md does.
     fn look_at_md(&mut self) {
-        let Some(array) = &self.md else { return };
-        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
-        self.array.set_sync(md::sync(array, running.filter_map(|running| running.device.as_deref())));
-        if self.array.layout().is_some() {
-            return;
+        let Some(array) = self.md.clone() else { return };
+        if self.array.layout().is_none() {
+            self.look_for_layout();
         }
+        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
+        self.array.set_sync(md::sync(&array, running.filter_map(|running| running.device.as_deref())));
+    }
+
+    fn look_for_layout(&mut self) {
         let sources: Vec<&Path> = self.slots.iter().filter_map(|slot| slot.source.as_deref()).collect();
         let found = md::find(&sources).and_then(|found| match found {
             Found::Nothing => md::refuse_old(&sources),

@@ -205,7 +205,7 @@ scrubs() {
     echo "$requests $(($(dwell ctl array.ctl array --json | jq .background) - recognised))"
 }
 
-# Most requests of a scrub are recognised; not those of the first zones.
+# md reports a scrub before its first request: nearly all are recognised, also the first ones, of 4 KiB.
 scrub_is_recognised() {
     local requests recognised
     size=96M
@@ -214,7 +214,7 @@ scrub_is_recognised() {
     until_true describes "coordinated"
     read -r requests recognised <<<"$(scrubs)"
     echo "RAID 5, scrub of 96 MB of each of 3 members: $recognised of $requests requests recognised" >/tmp/figures-scrub
-    [ $((100 * recognised)) -ge $((80 * requests)) ]
+    [ $((100 * recognised)) -ge $((95 * requests)) ]
     mdadm --stop /dev/md9
     kill "$server"
     ends "$server" 0
