@@ -114,6 +114,27 @@ def rewrites(options):
     return found
 
 
+WRITERS = {"appends": "writer", "small files": "small-files", "direct": "direct-writer", "direct random": "direct-random-writer", "random": "random-writer"}
+
+
+def writers(options):
+    """fsync latency in ms beside writers of several kinds without a deadline, and their MB/s."""
+    found = Found(options)
+    for name, kind in wanted(options, WRITERS.items()):
+        for scheduler in ("deadline", "split-deadline"):
+            with begin(options, Mechanism(scheduler, causes=scheduler != "deadline")) as device:
+                device.lay_out("log", 64 * MIB)
+                if "direct" in kind:
+                    device.lay_out("big", 1024 * MIB)
+                run("sync", "-f", device.files)
+                log = device.start("log", "log", "log", ["--fsync-deadline", f"{DEADLINE_MS * options.slower}ms"])
+                writer = result(device.start(kind, "big", "background", []))
+                log = result(log)
+                figures = {figure: log[figure] for figure in ("count", "p50_ms", "p99_ms", "max_ms")}
+            found.add(f"{scheduler}, {name}", {**figures, "writer MB/s": writer["per_second"] / MB})
+    return found
+
+
 NEIGHBOURS = {"none": None, "sequential": "reader", "random": "random-reader", "random writes": "random-writer",
               "appends": "writer", "overwrites": "overwriter", "fsync": "syncer", "metadata": "creator", "mapped": "mapped",
               "mapped random": "mapped-random", "msync": "msync", "async reads": "async-reader", "async writes": "async-writer"}
@@ -206,6 +227,13 @@ def goals(experiment, median):
         if usual := of("deadline", "writer MB/s"):
             part = of("split-deadline", "writer MB/s") / usual
             yield f"the writer keeps 0.9 of its throughput under deadline: {part:.2f}", part >= 0.9
+    if experiment == "writers":
+        for name in WRITERS:
+            usual, own = of(f"deadline, {name}", "writer MB/s"), of(f"split-deadline, {name}", "writer MB/s")
+            if usual and own:
+                yield f"a writer ({name}) keeps 0.9 of its throughput under deadline: {own / usual:.2f}", own >= 0.9 * usual
+                worst = of(f"split-deadline, {name}", "p99_ms")
+                yield f"99% of fsync within {DEADLINE_MS + SERVICE_MS} ms beside it: {worst:.0f} ms", worst <= DEADLINE_MS + SERVICE_MS
     if experiment == "rewrites":
         for beside in ("nothing", "an idle account", "fsync", "fsync, 600 MB"):
             usual, own = of(f"deadline, {beside}", "writer MB/s"), of(f"split-deadline, {beside}", "writer MB/s")

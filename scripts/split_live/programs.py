@@ -27,10 +27,11 @@ class Clock:
         return None if now >= self.end else now >= self.begin
 
 
-def write_file(path, size, block, clock, offset=None):
+def write_file(path, size, block, clock, offset=None, flags=0):
     """Writes a file over and over; returns the bytes in the measured part."""
-    data, count, position = os.urandom(block), 0, 0
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    data, count, position = mmap.mmap(-1, block), 0, 0  # at an address for O_DIRECT
+    data.write(os.urandom(block))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     while (measures := clock.measures()) is not None:
         written = os.pwrite(file, data, offset(position) if offset else position)
         count += written if measures else 0
@@ -49,6 +50,10 @@ def worker(kind, path, warm_up, seconds, interval):
         count = write_file(path, 40 * MIB, 256 * KIB, clock)
     elif kind == "cycler":
         count = write_file(path, 600 * MIB, 64 * KIB, clock)
+    elif kind == "direct-writer":
+        count = write_file(path, 1024 * MIB, MIB, clock, flags=os.O_DIRECT)
+    elif kind == "direct-random-writer":
+        count = write_file(path, 512 * MIB, 4 * KIB, clock, lambda _: random.randrange(512 * MIB // 4096) * 4096, os.O_DIRECT)
     elif kind == "random-writer":
         count = write_file(path, 512 * MIB, 4 * KIB, clock, lambda _: random.randrange(512 * MIB // 4096) * 4096)
     elif kind in ("mapped", "mapped-random", "msync"):
@@ -89,6 +94,16 @@ def worker(kind, path, warm_up, seconds, interval):
         count = commit(path, clock, waits)
     elif kind == "copier":
         count = copy(path, clock)
+    elif kind == "small-files":
+        # A thousand files in each directory.
+        data, number = os.urandom(16 * KIB), 0
+        while (measures := clock.measures()) is not None:
+            if number % 1000 == 0:
+                os.makedirs(f"{path}/{number // 1000}")
+            with open(f"{path}/{number // 1000}/{number}", "xb", buffering=0) as file:
+                written = file.write(data)
+            count += written if measures else 0
+            number += 1
     elif kind == "creator":
         os.makedirs(path, exist_ok=True)
         number = 0
