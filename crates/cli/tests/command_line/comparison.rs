@@ -168,7 +168,7 @@ fn schedulers_that_did_other_work_have_no_limit() {
     }
     let timed = ["compare", &*job, "-s", "deadline", "-q"];
     for option in ["--sort", "--optimise"] {
-        fails(&[&timed[..], &[option, "time"]].concat(), 2, &[option, "the jobs end at their runtime"]);
+        fails(&[&timed[..], &[option, "time"]].concat(), 2, &[option, "jobs end at their runtime"]);
     }
     // One job ends at its runtime, the other one with its work: before its own runtime, or without one. Without time_based, too.
     for (a, b) in [

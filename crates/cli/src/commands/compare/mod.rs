@@ -23,7 +23,7 @@ use crate::report::{Comparison, Ranking, SortKey, can_rank, describe, ended, has
 use evaluation::input::{self as workload, Replaying};
 
 /// Why jobs that ended at their runtime have no rank by time.
-const RUNTIME: &str = "the jobs end at their runtime, whatever the scheduler does";
+const RUNTIME: &str = "jobs end at their runtime, whatever the scheduler does";
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     let profile = arguments.profile.as_ref().and_then(|path| path.to_str());
