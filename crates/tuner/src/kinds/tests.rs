@@ -7,7 +7,6 @@ use super::*;
 use crate::load::Load;
 use crate::measured::Measured;
 use crate::shared::Given;
-use crate::shared::Given;
 
 /// A window of sequential accesses, of which the first ones are reads.
 fn shape(reads: u64, writes: u64) -> Shape {
