@@ -7,6 +7,7 @@ use elevator::{CauseSet, Time};
 
 use super::background::{Pressure, Returned};
 use super::guarded::Guarded;
+use super::rewritten::PAGE_BYTES;
 use super::{SplitDeadline, Tunables};
 
 /// A call that waits for its file to have fewer dirty pages.
@@ -44,8 +45,10 @@ impl SplitDeadline {
         if fsync {
             return dirty >= self.tunables.big_fsync;
         }
+        let is_small =
+            !self.transactions.wait() && self.rewritten.end_of(file) <= self.tunables.bleed * PAGE_BYTES;
         // A file without dirty pages has none whose writeback would end the wait.
-        let adds = pressure == Pressure::Queued || pressure == Pressure::Dirty && dirty > 0;
+        let adds = !is_small && (pressure == Pressure::Queued || pressure == Pressure::Dirty && dirty > 0);
         (adds || dirty >= self.tunables.big_write) && !self.is_rewritten(file, dirty)
     }
 

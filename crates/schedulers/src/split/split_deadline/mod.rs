@@ -24,6 +24,8 @@
 //! 3. A write is also held when the queued data of such accounts, or with dirty pages in its own file the dirty and queued data, would take longer
 //!    than `in_front` of the shortest deadline. Any of it may enter the transaction that an account with a deadline waits for, and a commit
 //!    waits for what is in the drive's cache. The speed is learnt: what became durable between two fsyncs of which the second was late.
+//!    Once transactions are known not to wait for dirty pages (rule 4), small files are an exception, in which nothing was written recently beyond
+//!    `bleed` pages: the kernel writes many of them at once, and limits their program by its dirty pages.
 //! 4. Rules 2 and 3 except a file of whose dirty pages at least half are rewritten ones, unless an fsync of it is held: their early writeback would be
 //!    in vain. Nor do these pages count as dirty data. A page is rewritten if it was written within the last 30 s and is dirty again; up to 64 MB of pages
 //!    also if they are before the end of what was written to their file. If more than 64 MB that were written within the last 30 s are dirty again, none
@@ -37,6 +39,7 @@
 //! 2. Writes that may be waited for: other synchronous writes except direct ones, and while an fsync with a deadline runs all data, which may be in the
 //!    transaction although the waiting account did not cause it. A transaction that waits for data writes nothing of its
 //!    own meanwhile, so these get their turn when needed: on ext3 at every commit, on XFS never.
+//!    Once transactions are known not to wait for dirty pages, what the kernel writes by itself is not among them.
 //! 3. Once some of these were dispatched, as many follow as recent fsyncs have tolerated (`patience`): between two of an fsync's
 //!    own writes one of them costs two seeks, several at once hardly more.
 //! 4. The device gets `urgent_depth` of all these at a time, and none while it has kept a request for `overdue`: a drive that orders
@@ -46,7 +49,8 @@
 //! 6. While an fsync with a deadline runs, everything else is dispatched one by one.
 //! 7. Everything else as in `deadline`. Without queued reads, writes of background accounts wait while an account with a deadline is active and
 //!    what the drive and its cache have of them would take longer than `in_front` of the shortest deadline: an fsync ends with a flush, which waits for
-//!    it. The kernel writes up to 64 MB at once of the pages that are left to it. Under a wrapper such as `stream`, they do not wait.
+//!    it; while an fsync runs, a quarter of that. The kernel writes up to 64 MB at once of the pages that are left to it. Under a wrapper such as
+//!    `stream`, they do not wait.
 //!
 //! # Where it differs from the source
 //! - The source marks background accounts by a fixed number in their deadline; here they are the accounts without one.
@@ -197,9 +201,15 @@ impl SplitDeadline {
         Key::by(id.0 as u64, 0)
     }
 
-    /// Whether a transaction may have to wait for a write: it is data of a file, from the page cache.
-    fn may_be_ordered(request: &Request) -> bool {
+    /// Whether a write is data of a file, from the page cache.
+    fn is_cached_data(request: &Request) -> bool {
         request.op == Op::Write && !request.flags.meta && !request.flags.direct
+    }
+
+    /// Whether a transaction may have to wait for a write. For what the kernel writes in the background, only if transactions wait for dirty data.
+    fn may_be_ordered(&self, request: &Request) -> bool {
+        let is_awaited = || self.transactions.wait() || request.is_sync() || !self.counts(request);
+        Self::is_cached_data(request) && is_awaited()
     }
 
     /// When an account's earliest running fsync is due, if it has a deadline.
@@ -217,7 +227,7 @@ impl SplitDeadline {
         }
         let earliest = || self.running.values().min().copied();
         if !request.is_sync() {
-            let due = earliest().filter(|_| Self::may_be_ordered(request))?;
+            let due = earliest().filter(|_| self.may_be_ordered(request))?;
             return Some(Urgency { claim: Claim::Perhaps, due });
         }
         let shortest = self.shortest()?;

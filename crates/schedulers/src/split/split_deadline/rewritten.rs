@@ -15,7 +15,7 @@ const SOON: Span = Span::from_secs(30);
 /// than it may write at once, as it does when there are too many. More: more data reaches the device at once when the kernel writes it.
 const AT_ONCE: u64 = 16_384;
 
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 const PAGE_SECTORS: u64 = 8;
 
 /// Pages that share an entry: the bits of a word.
@@ -70,6 +70,11 @@ impl Rewritten {
     /// A file's rewritten dirty pages.
     pub(super) fn pages_of(&self, file: File) -> u64 {
         self.files.get(&file).filter(|_| self.too_many.is_none()).map_or(0, |file| file.rewritten)
+    }
+
+    /// The end of what became dirty of a file recently.
+    pub(super) fn end_of(&self, file: File) -> u64 {
+        self.files.get(&file).map_or(0, |file| file.end)
     }
 
     /// A page is written.

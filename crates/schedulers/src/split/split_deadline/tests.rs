@@ -412,6 +412,58 @@ fn rewritten_pages_are_written_early_if_an_fsync_waited_for_them() {
 }
 
 #[test]
+fn what_the_kernel_writes_is_not_urgent_if_transactions_do_not_wait_for_dirty_pages() {
+    let mut t = rewriting();
+    let before = t.caused(1, Op::Write, 800_000, 8);
+    let own = t.caused(0, Op::Write, 900_000, 8);
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    let during = t.caused(1, Op::Write, 700_000, 8);
+    t.table.serves(own, Reason::Urgent);
+    t.table.sends(before, Reason::NewSweep);
+    t.table.holds(HoldReason::ClassWaits, None); // one at a time
+    t.table.complete(before);
+    let ordered = sync_write(&mut t, 1, 100);
+    t.table.serves(ordered, Reason::Urgent);
+    assert_eq!(t.table.dispatches(), during);
+}
+
+#[test]
+fn the_drives_cache_gets_a_quarter_of_the_background_data_while_an_fsync_runs() {
+    for (is_running, until_us) in [(false, 47_000), (true, 71_750)] {
+        let mut t = rewriting();
+        let first = t.caused(1, Op::Write, 0, 8 * 400);
+        t.table.sends(first, Reason::NewSweep);
+        t.table.at(40);
+        t.table.complete(first);
+        if is_running {
+            assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+        }
+        t.caused(1, Op::Write, 8 * 400, 8 * 400);
+        t.table.holds(HoldReason::DepthLimit, Some(Time::from_nanos(until_us * 1000)));
+    }
+}
+
+#[test]
+fn a_writer_of_small_files_is_not_held_if_transactions_do_not_wait_for_dirty_pages() {
+    for waits in [false, true] {
+        let mut t = if waits { host() } else { rewriting() };
+        let done = t.caused(1, Op::Write, 0, 800);
+        t.table.sends(done, Reason::NewSweep);
+        t.table.at(10);
+        t.table.complete(done); // 100 pages in 10 ms
+        t.caused(1, Op::Write, 5000, 8 * 400);
+        let verdict = if waits { Verdict::Hold } else { Verdict::Proceed };
+        assert_eq!(t.write(1, 8).1, verdict);
+        t.dirty(1, 8, 0, 100);
+        assert_eq!(t.write(1, 8).1, verdict);
+        t.dirty(1, 8, 100, 1);
+        assert_eq!(t.write(1, 8).1, Verdict::Hold);
+        t.submit(1, 8, 0, 101);
+        assert_eq!(t.write(1, 8).1, Verdict::Hold, "a large file without dirty pages");
+    }
+}
+
+#[test]
 fn the_drives_cache_gets_no_more_background_data_than_an_fsync_can_wait_for() {
     let mut t = host();
     let first = t.caused(1, Op::Write, 0, 8 * 400);
