@@ -29,8 +29,8 @@ pub use self::setup::{Setup, Stop};
 /// The submitter of an unfinished submission.
 #[derive(Clone, Copy)]
 enum Outstanding {
-    /// A program.
-    Process { process: usize, number: u64, io: Io },
+    /// A program; the request's latency begins at `since`.
+    Process { process: usize, number: u64, io: Io, since: Time },
     /// The kernel: `bio` is the kernel's number of the submission, `task` submitted it.
     Kernel { task: TaskId, bio: u64 },
 }
@@ -304,8 +304,8 @@ impl Machine {
     fn finished(&mut self, finished: &Finished) {
         self.free_tokens.push(finished.token.0);
         match self.outstanding[finished.token.0 as usize] {
-            Outstanding::Process { process, number, io } => {
-                self.stats.finished(process, &io, finished, self.now);
+            Outstanding::Process { process, number, io, since } => {
+                self.stats.finished(process, &io, finished.outcome, since, self.now);
                 let running = &mut self.processes[process];
                 running.ended(number);
                 if let Blocked::On(what) = running.blocked
@@ -338,7 +338,8 @@ impl Machine {
     #[inline]
     fn step(&mut self, process: usize, next: Next) -> bool {
         match next {
-            Next::Submit(io) => return self.submit(process, io),
+            Next::Submit(io) => return self.submit(process, io, self.now),
+            Next::Arrive(io, at) => return self.submit(process, io, at.min(self.now)),
             Next::Await(what) => return self.await_own(process, what),
             Next::Call(call) => return self.call(process, call),
             Next::Think(span) => self.think(process, span),
@@ -420,7 +421,8 @@ impl Machine {
         has_passed
     }
 
-    fn submit(&mut self, process: usize, io: Io) -> bool {
+    /// Submits a request of which the latency begins at `since`.
+    fn submit(&mut self, process: usize, io: Io, since: Time) -> bool {
         let running = &mut self.processes[process];
         let number = running.submitted;
         running.submitted += 1;
@@ -434,7 +436,7 @@ impl Machine {
         let who = &running.who;
         let (priority, name) = (who.priority, who.process);
         let submission = Submission {
-            token: self.token(Outstanding::Process { process, number, io }),
+            token: self.token(Outstanding::Process { process, number, io, since }),
             op: io.op,
             start: io.start,
             sectors: io.sectors,

@@ -29,6 +29,9 @@ pub trait Program {
 pub enum Next {
     /// Submits and continues at once, or sleeps first if the queue is full.
     Submit(Io),
+    /// The same for a request that arrived at this time from outside, as a recording's time stamp says: its latency begins then, also if the program slept
+    /// because the queue was full.
+    Arrive(Io, Time),
     /// Continues when this has completed.
     Await(Await),
     /// Makes a system call and continues when it returns.

@@ -151,6 +151,30 @@ fn a_run_that_is_cut_says_so() {
 const ENDLESS: &str =
     "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n9467280000000000000 10 8,0 R 4096 4096 - 1 a\n";
 
+/// Regression: the wait for a place in a full queue did not count, so that schedulers that admit few requests had the lowest latencies.
+#[test]
+fn latency_in_a_replay_by_time_stamps_counts_from_the_time_stamp() {
+    let directory = Directory::new("stamps");
+    let line = |n: u64| {
+        let (time, offset) = (128_166_372_000_000_000 + n * 10_000, n * 7919 % 1000 * 40_960);
+        format!("{time},src1,0,Read,{offset},4096,100\n")
+    };
+    let recording = directory.file("many.csv", &(0..100).map(line).collect::<String>());
+    let latencies = |places: &str| -> Vec<f64> {
+        let open = ["compare", &recording, "-s", "noop", "--drive", "ide-2003", "--open", "-q", "--csv"];
+        let table = prints(&[&open[..], &["--nr-requests", places]].concat());
+        let mut lines = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let heads = lines.next().unwrap();
+        let row = lines.find(|row| row[0] == "noop").unwrap();
+        let of =
+            |name| heads.iter().position(|head| *head == name).map(|at| row[at].parse().unwrap()).unwrap();
+        vec![of("elapsed_ns"), of("mean_ns"), of("read_max_ns")]
+    };
+    let all = latencies("128");
+    assert!(all[2] > all[0] * 0.8, "the last of them waits for nearly all others: {all:?}");
+    assert_eq!(latencies("1"), all);
+}
+
 #[test]
 fn schedulers_that_did_other_work_have_no_limit() {
     let directory = Directory::new("other-work");

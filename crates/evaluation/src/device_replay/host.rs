@@ -172,7 +172,11 @@ impl<'a> Host<'a> {
             let now = Instant::now();
             let next = self.processes[index].program.next(self.stats.virtual_time(now));
             match next {
-                Next::Submit(io) => self.submit(index, io, workers)?,
+                Next::Submit(io) => self.submit(index, io, Instant::now(), workers)?,
+                Next::Arrive(io, at) => {
+                    let at = self.stats.began + Duration::from_nanos(at.as_nanos());
+                    self.submit(index, io, at.min(Instant::now()), workers)?;
+                }
                 Next::Await(what) => {
                     if !self.processes[index].is_fulfilled(what) {
                         self.processes[index].state = State::Requests(what);
@@ -204,7 +208,14 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    fn submit(&mut self, index: usize, io: Io, workers: &mut Workers<'_, '_>) -> Result<(), Error> {
+    /// Submits a request of which the latency begins at `since`.
+    fn submit(
+        &mut self,
+        index: usize,
+        io: Io,
+        since: Instant,
+        workers: &mut Workers<'_, '_>,
+    ) -> Result<(), Error> {
         if io.op != Op::Read && io.op != Op::Flush && !self.target.writes {
             return Err(Error::Usage(
                 "the workload writes; --allow-writes permits that, and destroys the data on the device"
@@ -229,7 +240,7 @@ impl<'a> Host<'a> {
             flags: io.flags,
             offset: from,
             bytes: (to - from) as usize,
-            submitted,
+            submitted: since,
         };
         process.unfinished.insert(number);
         self.stats.submitted(submitted.saturating_duration_since(process.since), io.sectors.bytes(), io.op);

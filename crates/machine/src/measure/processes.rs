@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use elevator::queue::Finished;
 use elevator::{Direction, Op, Outcome, Time};
 
 use super::device::DeviceStats;
@@ -87,18 +86,18 @@ impl ProcessStats {
     }
 
     #[inline]
-    pub(crate) fn finished(&mut self, process: usize, io: &Io, finished: &Finished, now: Time) {
+    pub(crate) fn finished(&mut self, process: usize, io: &Io, outcome: Outcome, since: Time, now: Time) {
         let line = &mut self.lines[self.slots[process].line];
         line.last = line.last.max(now);
         self.last = self.last.max(now);
         self.requests += 1;
-        self.failed += u64::from(finished.outcome == Outcome::Failed);
+        self.failed += u64::from(outcome == Outcome::Failed);
         if io.op == Op::Flush {
             return;
         }
-        let moved = io.op != Op::Discard && finished.outcome != Outcome::Failed;
+        let moved = io.op != Op::Discard && outcome != Outcome::Failed;
         line.bytes += if moved { io.sectors.bytes() } else { 0 };
-        line.by_direction[io.op.direction() as usize].record(now.since(finished.submitted));
+        line.by_direction[io.op.direction() as usize].record(now.since(since));
     }
 
     /// Records a system call that returned.
@@ -212,7 +211,6 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use elevator::queue::Token;
     use elevator::{Sector, Sectors};
 
     use super::*;
@@ -226,9 +224,7 @@ mod tests {
         }
         let io = Io::read(Sector(0), Sectors(8));
         for process in [0, 1] {
-            let (token, submitted, dispatched) = (Token(0), ms(1), ms(2));
-            let finished = Finished { token, submitted, dispatched, outcome: Outcome::Done };
-            book.finished(process, &io, &finished, ms(3));
+            book.finished(process, &io, Outcome::Done, ms(1), ms(3));
         }
         book.ended(0, ms(4));
         let elapsed: Vec<u64> =
@@ -242,8 +238,7 @@ mod tests {
         book.started(0, "a", Time::ZERO);
         let io = Io::read(Sector(0), Sectors(8));
         for outcome in [Outcome::Done, Outcome::Failed] {
-            let (token, submitted, dispatched) = (Token(0), Time::ZERO, Time::ZERO);
-            book.finished(0, &io, &Finished { token, submitted, dispatched, outcome }, Time::from_nanos(1));
+            book.finished(0, &io, outcome, Time::ZERO, Time::from_nanos(1));
         }
         let measured = book.report(Time::from_nanos(1), &[]);
         assert_eq!((measured.bytes, measured.requests, measured.failed), (4096, 2, 1));

@@ -107,7 +107,7 @@ impl Workload for Replay {
             .iter()
             .map(|chain| {
                 let steps = Reader::new(Arc::clone(&chain.steps), self.spill.clone());
-                (chain.who.clone(), program::program(steps))
+                (chain.who.clone(), program::program(steps, self.open))
             })
             .collect()
     }

@@ -9,6 +9,9 @@ use super::{After, Kind, Step};
 struct Replaying {
     steps: Reader,
     phase: Phase,
+    by_time: bool,
+    /// The time stamp of the latest step with one; steps together with it share it.
+    stamp: Time,
 }
 
 /// The progress of a step.
@@ -21,8 +24,9 @@ enum Phase {
     Ending,
 }
 
-pub(super) fn program(steps: Reader) -> Box<dyn Program> {
-    Box::new(Replaying { steps, phase: Phase::Fresh })
+/// `by_time`: all requests arrive at their time stamps, from outside.
+pub(super) fn program(steps: Reader, by_time: bool) -> Box<dyn Program> {
+    Box::new(Replaying { steps, phase: Phase::Fresh, by_time, stamp: Time::ZERO })
 }
 
 impl Program for Replaying {
@@ -35,7 +39,7 @@ impl Program for Replaying {
             }
             Phase::Ready(io) => {
                 self.phase = Phase::Fresh;
-                Next::Submit(io)
+                self.submit(io)
             }
             Phase::Ending => Next::Exit,
         }
@@ -50,16 +54,21 @@ impl Replaying {
             return Next::Await(Await::All);
         };
         match step.after {
-            After::Together => Next::Submit(step.io()),
+            After::Together => self.submit(step.io()),
             After::At(at) => {
-                self.phase = Phase::Ready(step.io());
-                Next::Until(Time::from_nanos(at))
+                let at = Time::from_nanos(at);
+                (self.phase, self.stamp) = (Phase::Ready(step.io()), at);
+                Next::Until(at)
             }
             After::Completion(number, think) => {
                 self.phase = Phase::Awaited(step.io(), Span::from_nanos(think));
                 Next::Await(Await::Io(number.into()))
             }
         }
+    }
+
+    fn submit(&self, io: Io) -> Next {
+        if self.by_time { Next::Arrive(io, self.stamp) } else { Next::Submit(io) }
     }
 }
 
