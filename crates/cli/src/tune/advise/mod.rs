@@ -120,6 +120,12 @@ struct Advice {
     flushes_per_second: f64,
     /// Submitted requests in all windows.
     requests: u64,
+    /// Whether the windows have requests of each [`LatencyClass`](tuner::LatencyClass).
+    #[serde(skip)]
+    occurred: [bool; 3],
+    /// The requests whose latency is the metric, if the load has none of them.
+    #[serde(skip)]
+    absent: Option<&'static str>,
     /// Requests in all windows that the capture counted but did not report.
     not_reported: u64,
     read_share: f64,

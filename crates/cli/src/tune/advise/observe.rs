@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
+use elevator::Op;
 use elevator::text::counted;
 use tuner::prior::LoadClass;
 use tuner::{Analyser, KindDecision, Observed, SchedulerId, Why};
@@ -117,6 +118,12 @@ impl Advice {
         self.read_share = mean(self.read_share, seen.window.read_share());
         self.random_share = mean(self.random_share, seen.window.random_share());
         self.busy = mean(self.busy, seen.busy);
+        // In the order of `LatencyClass`; the synchronous requests include all reads.
+        let of = [Op::Read, Op::Write, Op::Read];
+        for (n, occurred) in self.occurred.iter_mut().enumerate() {
+            *occurred |= seen.performance.latencies[n].is_some()
+                || seen.window.accesses.iter().any(|access| access.op == of[n]);
+        }
         self.windows += 1;
     }
 

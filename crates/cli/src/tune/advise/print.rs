@@ -141,7 +141,11 @@ fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
             return writeln!(out, "no recommendation: ended before the first window was over");
         }
         (_, Basis::Nothing) => {
-            writeln!(out, "recommendation: keep {scheduler}: the load is too small to judge")?
+            let why = match advice.absent {
+                Some(requests) => format!("the load has no {requests}"),
+                None => "the load is too small to judge".to_owned(),
+            };
+            writeln!(out, "recommendation: keep {scheduler}: {why}")?
         }
         (Some(better), _) => {
             writeln!(

@@ -7,7 +7,7 @@ use capture::topology::DeviceType;
 use elevator::text::counted;
 use evaluation::report::format::bytes;
 use tuner::prior::{self, LoadClass};
-use tuner::{Metric, is_worth_it};
+use tuner::{LatencyClass, Metric, is_worth_it};
 use tuner_live::arms::Arms;
 
 use super::configuration::{Configuration, Host, switch_to};
@@ -47,7 +47,9 @@ impl Session<'_> {
     ) -> Result<(), Error> {
         let Observation { recording, mut history, class } = observation;
         let too_small = too_small(advice, class, self.length);
-        let class = class.filter(|_| too_small.is_none());
+        advice.load = class.filter(|_| too_small.is_none()).map(LoadClass::in_words);
+        let unjudged = too_small.or_else(|| without_value(advice, self.metric));
+        let class = class.filter(|_| unjudged.is_none());
         if class.is_some() {
             self.replay(advice, &recording, &measurement)?;
         }
@@ -57,7 +59,7 @@ impl Session<'_> {
         }
         let is_served = self.arguments.watching.control.is_some();
         let bypassed = (kind == DeviceType::Nvme || advice.facts.scheduled_by_host) && !is_served;
-        match too_small {
+        match unjudged {
             Some(why) => advice.why = why + &advice.whatever_the_load(bypassed),
             None => conclude(advice, &history, &*self.arms),
         }
@@ -68,7 +70,6 @@ impl Session<'_> {
             advice.doubts.extend(found);
         }
         if let Some(class) = class {
-            advice.load = Some(class.in_words());
             expect(advice, class, self.metric, bypassed);
             advice.configuration = Some(self.configuration(advice));
         }
@@ -309,6 +310,24 @@ pub(super) fn too_small(advice: &Advice, class: Option<LoadClass>, window: Durat
             busy * 100.0
         )
     })
+}
+
+/// Why the metric has no value, if it is the latency of requests that the load does not have. Notes these requests.
+pub(super) fn without_value(advice: &mut Advice, metric: Metric) -> Option<String> {
+    let Metric::Latency(_, of) = metric else { return None };
+    if advice.occurred[of as usize] {
+        return None;
+    }
+    let requests = match of {
+        LatencyClass::Reads => "reads",
+        LatencyClass::Writes => "writes",
+        LatencyClass::Synchronous => "synchronous requests",
+    };
+    advice.absent = Some(requests);
+    let metric = &advice.metric;
+    Some(format!(
+        "{metric} has no value without {requests}: run this while the load of interest runs, or use another --metric"
+    ))
 }
 
 impl Advice {

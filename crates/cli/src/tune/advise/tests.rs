@@ -14,7 +14,7 @@ use tuner_live::{Seen, Traffic};
 use super::configuration::Host;
 use super::history::{History, history_of};
 use super::model::Row;
-use super::recommend::{BY_CLASS, BY_MODEL, conclude, expect, set_too_late, too_small};
+use super::recommend::{BY_CLASS, BY_MODEL, conclude, expect, set_too_late, too_small, without_value};
 use super::*;
 
 struct Two(Vec<String>);
@@ -509,4 +509,30 @@ fn flushes_are_no_requests_of_the_load() {
     let only_flushes = Advice { windows: 1, flushes_per_second: 3.0, ..Advice::default() };
     let text = printed(&only_flushes);
     assert!(text.contains("load in 1 window: no requests with data, besides 3.00 flushes"), "{text}");
+}
+
+/// Regression: under readers alone, bfq was advised for the latency of writes, because the class of the load favours it.
+#[test]
+fn the_latency_of_requests_that_the_load_does_not_have_is_no_reason() {
+    use tuner::{LatencyClass, LatencyStatistic};
+    let of = |op, class| {
+        let access = Access { time: Time::ZERO, position: Sector(0), op, size: Sectors(8) };
+        let window = Window { start: Time::ZERO, length: Span::from_secs(1), accesses: vec![access; 100] };
+        let (performance, tasks) = (Performance::default(), BTreeSet::new());
+        let seen = Seen { window, performance, busy: 0.5, tasks, missed: 0, torn: false, early: false };
+        let metric = Metric::Latency(LatencyStatistic::P99, class);
+        let scheduler = "none".to_owned();
+        let mut advice = Advice { scheduler, metric: in_words(metric), ..Advice::default() };
+        advice.add(&seen);
+        advice.why = without_value(&mut advice, metric)?;
+        Some(printed(&advice))
+    };
+    let text = of(Op::Read, LatencyClass::Writes).expect("no writes");
+    let keep = "\nrecommendation: keep none: the load has no writes\nwhy: ";
+    assert!(text.contains(keep) && text.contains(" has no value without writes: "), "{text}");
+    let text = of(Op::Write, LatencyClass::Reads).expect("no reads");
+    assert!(text.contains("\nrecommendation: keep none: the load has no reads\n"), "{text}");
+    assert_eq!([of(Op::Read, LatencyClass::Reads), of(Op::Write, LatencyClass::Writes)], [None, None]);
+    assert_eq!(of(Op::Read, LatencyClass::Synchronous), None);
+    assert_eq!(without_value(&mut Advice::default(), Metric::Bandwidth), None);
 }
