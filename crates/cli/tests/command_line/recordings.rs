@@ -420,6 +420,52 @@ fn the_devices_of_a_recording_of_several_are_listed() {
     );
 }
 
+/// Regression: the columns of D2C were empty in the list of devices, where '--device' filled them.
+#[test]
+fn the_parts_of_a_request_are_the_same_in_the_list_of_devices_and_for_one() {
+    // The devices' first requests are created and issued in different orders.
+    let mut text = "# tracer: nop\n".to_owned();
+    for n in 0..20 {
+        let (at, sector) = (100 + n, 4096 * (n + 1));
+        for (time, event, device) in [
+            ("001000", "block_rq_insert", "8,16"),
+            ("001200", "block_rq_insert", "8,0"),
+            ("001300", "block_rq_issue", "8,0"),
+            ("001500", "block_rq_issue", "8,16"),
+            ("002100", "block_rq_complete", "8,16"),
+            ("004300", "block_rq_complete", "8,0"),
+        ] {
+            let bytes = if event == "block_rq_complete" { "" } else { "4096 " };
+            text += &format!(
+                "  prog-100  [000] .... {at}.{time}: {event}: {device} R {bytes}() {sector} + 8 none,0,0 [prog]\n"
+            );
+        }
+    }
+    let directory = Directory::new("parts");
+    let file = directory.file("multi.ftrace", &text);
+    let all = prints_json(&["trace", "info", "--json", &file]);
+    let csv = prints(&["trace", "info", "--csv", &file]);
+    let devices = all["devices"].as_array().expect("devices");
+    assert_eq!(devices.len(), 2, "{all}");
+    for device in devices {
+        let name = device["device"].as_str().expect("a name");
+        let one = prints_json(&["trace", "info", "--json", "--device", name, &file]);
+        assert!(one["parts"]["d2c"].is_object() && device["parts"] == one["parts"], "{device}\n{one}");
+        let d2c = |text: &str| {
+            let columns = text.lines().next().expect("heads").split(',');
+            let first = columns.rev().position(|head| head == "d2c_mean_ns").expect("a column");
+            let line =
+                text.lines().find(|line| line.starts_with(&format!("\"{name}\""))).expect("the device");
+            let cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+            cells[cells.len() - 1 - first..].to_vec()
+        };
+        let alone = d2c(&prints(&["trace", "info", "--csv", "--device", name, &file]));
+        assert_eq!((d2c(&csv), alone.iter().all(|cell| !cell.is_empty())), (alone, true), "{csv}");
+    }
+    let text = prints(&["trace", "info", "--wide", &file]);
+    assert!(text.contains("D2C") && text.contains("3.00 ms"), "{text}");
+}
+
 /// Regression: an empty file remained, which prevented the next try, and a blktrace that hung was awaited for ever.
 #[test]
 fn a_recipe_whose_tool_fails_leaves_no_file() {

@@ -8,7 +8,7 @@ use elevator::text::{counted, whole as binary};
 use evaluation::report::format::{bytes, number, object, percent, time};
 use serde::Serialize;
 use serde_json::json;
-use traces::{DeviceChoice, Gatherer, Info, Latency, Recording, StartEvent};
+use traces::{DeviceChoice, Gatherer, Info, Latency, Record, Recording, StartEvent};
 
 use super::{until_stopped, whole};
 use crate::error::Error;
@@ -68,11 +68,7 @@ pub(super) fn run(path: &Path, reading: &Reading, format: &Format) -> Result<(),
     let mut by_device: Vec<Gatherer> = Vec::new();
     until_stopped(&mut recording, |record, _| {
         all.add(record);
-        let device = record.device.0 as usize;
-        if device < DEVICES_MAX {
-            by_device.resize_with(by_device.len().max(device + 1), Info::gatherer);
-            by_device[device].add(record);
-        }
+        add(&mut by_device, record);
         Ok(())
     })?;
     let used = recording.devices().iter().filter(|device| device.requests > 0).count();
@@ -81,11 +77,13 @@ pub(super) fn run(path: &Path, reading: &Reading, format: &Format) -> Result<(),
     let name = path.display().to_string();
     let style = format.style();
     if lists {
-        let devices = devices(by_device, &recording);
+        let mut devices = devices(by_device, &recording);
+        parts_of_each(path, how, &mut devices)?;
         match () {
             () if format.json => writeln!(out, "{}", object(&json!({"file": name, "devices": devices}))?)?,
             () if format.csv => {
-                let rows = devices.iter().map(|device| (&*device.device, &device.info, None));
+                let rows =
+                    devices.iter().map(|device| (&*device.device, &device.info, device.parts.as_ref()));
                 writeln!(out, "{}", csv(rows))?;
             }
             () => {
@@ -178,38 +176,57 @@ struct DeviceInfo {
     device: String,
     #[serde(flatten)]
     info: Info,
+    parts: Option<Parts>,
+}
+
+/// Adds a request to those of its device.
+fn add(by_device: &mut Vec<Gatherer>, record: &Record) {
+    let device = record.device.0 as usize;
+    if device < DEVICES_MAX {
+        by_device.resize_with(by_device.len().max(device + 1), Info::gatherer);
+        by_device[device].add(record);
+    }
 }
 
 fn devices(by_device: Vec<Gatherer>, recording: &Recording) -> Vec<DeviceInfo> {
     let named = recording.devices().iter().zip(by_device);
     let used = named.filter(|(device, _)| device.requests > 0);
     let info = |gatherer: Gatherer| gatherer.finish_device(recording);
-    used.map(|(device, gatherer)| DeviceInfo { device: device.name.clone(), info: info(gatherer) }).collect()
+    let device = |name: &str, info| DeviceInfo { device: name.to_owned(), info, parts: None };
+    used.map(|(of, gatherer)| device(&of.name, info(gatherer))).collect()
 }
 
 /// The devices as a table.
 fn list(devices: &[DeviceInfo], used: usize, recording: &Recording, style: Style) -> String {
     let heads =
         ["device", "reads", "writes", "read", "written", "sequential", "latency\np50", "latency\np99"];
+    // Columns that most recordings cannot fill.
+    let d2c = ["D2C\np50", "D2C\np99"].into_iter().filter(|_| devices.iter().any(|of| of.parts.is_some()));
+    let heads: Vec<&str> = heads.into_iter().chain(d2c).collect();
+    let mut order = vec![1, 2, 7, 3, 4, 5, 6];
+    order.extend(8..heads.len());
+    let columns = heads.len();
     let mut table = Table::new(heads);
-    for DeviceInfo { device, info } in devices {
-        let latency = |of: fn(&Latency) -> u64| info.latency.as_ref().map_or(String::new(), |l| time(of(l)));
-        table.row(
-            Tone::Plain,
-            vec![
-                device.clone(),
-                info.reads.requests.to_string(),
-                info.writes.requests.to_string(),
-                bytes(info.reads.bytes),
-                bytes(info.writes.bytes),
-                percent(info.sequential),
-                latency(|latency| latency.p50_ns),
-                latency(|latency| latency.p99_ns),
-            ],
-        );
+    for DeviceInfo { device, info, parts } in devices {
+        let or_empty = |ns: Option<u64>| ns.map_or(String::new(), time);
+        let d2c = parts.as_ref().map(|parts| parts.d2c);
+        let mut cells = vec![
+            device.clone(),
+            info.reads.requests.to_string(),
+            info.writes.requests.to_string(),
+            bytes(info.reads.bytes),
+            bytes(info.writes.bytes),
+            percent(info.sequential),
+            or_empty(info.latency.map(|latency| latency.p50_ns)),
+            or_empty(info.latency.map(|latency| latency.p99_ns)),
+            or_empty(d2c.map(|latency| latency.p50_ns)),
+            or_empty(d2c.map(|latency| latency.p99_ns)),
+        ];
+        cells.truncate(columns);
+        table.row(Tone::Plain, cells);
     }
     if let Style::Text { width, .. } = style {
-        table.fit(width, &[1, 2, 7, 3, 4, 5, 6]);
+        table.fit(width, &order);
     }
     let left_out = match used - devices.len() {
         0 => String::new(),
@@ -224,13 +241,22 @@ fn list(devices: &[DeviceInfo], used: usize, recording: &Recording, style: Style
     )
 }
 
+impl Parts {
+    /// Of a request from its creation (`q2c`), and from the driver.
+    fn of(q2c: Latency, d2c: Latency) -> Self {
+        Self { q2d_mean_ns: (q2c.mean_ns - d2c.mean_ns).max(0.0), d2c }
+    }
+}
+
+/// Whether the recording can be read a second time, with latency from the issue to the driver.
+fn has_parts(path: &Path, info: &Info) -> bool {
+    let has_both = info.interpretation.event.is_some_and(|event| event != StartEvent::Issue);
+    has_both && info.latency.is_some() && path != Path::new(STANDARD_INPUT) && path.is_file()
+}
+
 /// Reads the recording a second time, with latency from the issue to the driver, if it has both events.
 fn parts(path: &Path, how: traces::Options, info: &Info) -> Result<Option<Parts>, Error> {
-    let has_both = info.interpretation.event.is_some_and(|event| event != StartEvent::Issue);
-    let Some(q2c) = info.latency.filter(|_| has_both && path != Path::new(STANDARD_INPUT) && path.is_file())
-    else {
-        return Ok(None);
-    };
+    let Some(q2c) = info.latency.filter(|_| has_parts(path, info)) else { return Ok(None) };
     let mut recording = open_recording(path, &traces::Options { event: Some(StartEvent::Issue), ..how })?;
     let mut gatherer = Info::gatherer();
     until_stopped(&mut recording, |record, _| {
@@ -238,7 +264,27 @@ fn parts(path: &Path, how: traces::Options, info: &Info) -> Result<Option<Parts>
         Ok(())
     })?;
     let d2c = gatherer.finish(&recording).latency;
-    Ok(d2c.map(|d2c| Parts { q2d_mean_ns: (q2c.mean_ns - d2c.mean_ns).max(0.0), d2c }))
+    Ok(d2c.map(|d2c| Parts::of(q2c, d2c)))
+}
+
+/// The same for each of several devices.
+fn parts_of_each(path: &Path, how: traces::Options, devices: &mut [DeviceInfo]) -> Result<(), Error> {
+    if !devices.iter().any(|device| has_parts(path, &device.info)) {
+        return Ok(());
+    }
+    let mut recording = open_recording(path, &traces::Options { event: Some(StartEvent::Issue), ..how })?;
+    let mut by_device: Vec<Gatherer> = Vec::new();
+    until_stopped(&mut recording, |record, _| {
+        add(&mut by_device, record);
+        Ok(())
+    })?;
+    // Not by number: the first request that was issued may be of another device than the first one that was created.
+    for DeviceInfo { device, info, .. } in self::devices(by_device, &recording) {
+        if let Some(first) = devices.iter_mut().find(|first| first.device == device) {
+            first.parts = first.info.latency.zip(info.latency).map(|(q2c, d2c)| Parts::of(q2c, d2c));
+        }
+    }
+    Ok(())
 }
 
 fn in_words(info: &Info, parts: Option<&Parts>, style: Style) -> String {
