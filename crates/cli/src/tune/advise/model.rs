@@ -1,6 +1,7 @@
 //! The observed requests, replayed under each scheduler on a model with the device's measured service times.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{self, Cursor, Write};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use evaluation::report::format::{number, time as in_words};
 use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
-use traces::Record;
+use traces::{Pid, Record};
 use tuner::{LatencyClass, LatencyStatistic, Metric};
 use workloads::replay::Closed;
 
@@ -39,6 +40,8 @@ const CHANGES_MIN: usize = 10;
 const MOVED_PART: usize = 10;
 /// A model fits if its throughput differs from the observed one by at most this factor.
 const FITS: f64 = 2.0;
+/// A process with at least this many reads, of which this many in ten continue its last one, reads in sequence.
+const IN_SEQUENCE: (u64, u64) = (10, 8);
 /// A change of position that takes longer is one of a head.
 const SLOW: Span = Span::from_millis(1);
 /// Nearer requests may be in the same cylinder, or read ahead: 1 MiB.
@@ -140,6 +143,9 @@ pub(super) struct Modelled {
     /// Why the model does not describe the device now; the rows have no gains then.
     #[serde(skip)]
     pub(super) unfit: Option<String>,
+    /// The process that the recording shows reading in sequence, if its reads wait for random ones: the recording has few of its reads.
+    #[serde(skip)]
+    pub(super) starved: Option<String>,
 }
 
 impl Modelled {
@@ -216,9 +222,11 @@ pub(super) fn replay(
     let options = traces::Options { capacity: Some(probe.capacity), ..traces::Options::default() };
     let mut records = traces::open("advise", Box::new(Cursor::new(text)), &options).map_err(failed)?;
     let (mut closed, mut served, mut rate) = (Closed::default(), Vec::new(), Rate::default());
+    let mut readers = Readers::default();
     while let Some(record) = records.next().transpose().map_err(failed)? {
         closed.push(&record);
         rate.add(&record);
+        readers.add(&record);
         served.extend(record.completed.map(|completed| Served {
             arrived: record.at,
             completed,
@@ -265,6 +273,10 @@ pub(super) fn replay(
         results,
         observed: observed.megabytes_per_second(rate.megabytes_per_second()),
         unfit: None,
+        starved: readers.starved().map(|pid| match records.process_name(pid) {
+            Some(name) => format!("process {} ({name})", pid.0),
+            None => format!("process {}", pid.0),
+        }),
     }))
 }
 
@@ -288,6 +300,51 @@ impl Rate {
     fn megabytes_per_second(&self) -> Option<f64> {
         let nanos = self.ended.since(self.began?).as_nanos();
         (self.bytes > 0 && nanos > 0).then(|| self.bytes as f64 * 1e3 / nanos as f64)
+    }
+}
+
+/// The completed reads of each process.
+#[derive(Default)]
+struct Readers(BTreeMap<Pid, Reader>);
+
+#[derive(Default)]
+struct Reader {
+    reads: u64,
+    /// Reads that begin at the end of the last one.
+    continued: u64,
+    /// The end of the last one, in bytes.
+    end: u64,
+    /// The sum of their latencies.
+    waited_ns: u64,
+}
+
+impl Reader {
+    const fn is_sequential(&self) -> bool {
+        let (least, of_ten) = IN_SEQUENCE;
+        self.reads >= least && self.continued * 10 >= self.reads * of_ten
+    }
+}
+
+impl Readers {
+    fn add(&mut self, record: &Record) {
+        let (Some(pid), Op::Read, Some(latency)) = (record.process, record.op, record.latency()) else {
+            return;
+        };
+        let reader = self.0.entry(pid).or_default();
+        reader.reads += 1;
+        reader.continued += u64::from(reader.end == record.offset);
+        reader.end = record.offset + record.bytes;
+        reader.waited_ns = reader.waited_ns.saturating_add(latency.as_nanos());
+    }
+
+    /// The first process that reads in sequence and waits at least half as long for a read as the others, which have more reads, at other positions.
+    fn starved(&self) -> Option<Pid> {
+        let others = self.0.values().filter(|reader| !reader.is_sequential());
+        let (reads, waited) =
+            others.fold((0, 0), |(reads, waited), of| (reads + of.reads, waited + of.waited_ns));
+        let waits = |of: &Reader| of.waited_ns as f64 / of.reads as f64 >= waited as f64 / reads as f64 / 2.0;
+        let mut readers = self.0.iter().filter(|(_, of)| of.is_sequential() && of.reads < reads);
+        readers.find(|(_, of)| waits(of)).map(|(pid, _)| *pid)
     }
 }
 
@@ -470,6 +527,35 @@ mod tests {
         assert!(checked(both(), Some(0.6), "bfq", false).is_some());
         assert!(checked(both(), Some(5.0), "bfq", true).is_some(), "neither");
         assert!(checked(both(), Some(90.0), "bfq", true).is_some());
+    }
+
+    #[test]
+    fn a_sequential_reader_that_waits_for_random_reads_is_found() {
+        let read = |pid, offset, ms| Record {
+            at: Time::ZERO,
+            completed: Some(Time::ZERO + Span::from_millis(ms)),
+            device: traces::DeviceId(0),
+            op: Op::Read,
+            flags: traces::Flags::default(),
+            priority: None,
+            offset,
+            bytes: 65_536,
+            process: Some(Pid(pid)),
+        };
+        // Process 1 in sequence, and eight times as many reads of process 2.
+        let starved = |of_one, of_two, random: u64| {
+            let mut readers = Readers::default();
+            for n in 1..=100 {
+                readers.add(&read(1, n * 65_536, of_one));
+                (0..random).for_each(|of| readers.add(&read(2, (n * 8 + of) * 7_654_321, of_two)));
+            }
+            readers.starved()
+        };
+        assert_eq!(starved(40, 40, 8), Some(Pid(1)));
+        assert_eq!(starved(2, 40, 8), None, "it is served at once");
+        assert_eq!(starved(40, 40, 1), None, "it has as many reads");
+        assert_eq!(starved(40, 40, 0), None, "it is alone");
+        assert_eq!(Readers::default().starved(), None);
     }
 
     fn probe(nanos: u64, lanes: u32) -> Probe {

@@ -172,7 +172,14 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
         return;
     }
     let model = advice.replay.as_ref().filter(|model| model.unfit.is_none());
+    // Where the load has a sequential reader by its class, the class has its gain.
+    let is_random = matches!(class, LoadClass::RandomReads | LoadClass::RandomMix);
+    let starved = model.and_then(|model| model.starved.clone()).filter(|_| is_random);
     let model = model.and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
+    let least = MODEL_ERROR * 100.0;
+    let greatest = model.as_ref().filter(|(_, gain)| *gain >= 0.005);
+    let greatest = greatest.map(|(name, gain)| format!(" ({:+.0}% for {name})", gain * 100.0));
+    let greatest = greatest.unwrap_or_default();
     let gain = |name: &str| prior::gain(name, class, metric);
     let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;
     let expected = advice.schedulers.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)).then_with(|| b.cmp(a)));
@@ -225,17 +232,32 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
             let others =
                 others.map(|name| format!("; {name} often gains for this class")).unwrap_or_default();
             let why = format!(
-                "{model}the class of the load ({class}) {not} a gain of {in_use} over {none}, which needs the least processor time{others}; {no_measurement}"
+                "{model}the class of the load ({class}) {not} a gain of {in_use} over {none} of at least {least:.0}%, which needs the least processor time{others}; {no_measurement}"
             );
             (Basis::Class, none, None, BY_CLASS, why)
         }
         (_, None, expected) if model.is_some() => {
             let (confidence, why) = match expected {
-                None => (BY_BOTH, "neither the model nor the class of the load predicts a gain".to_owned()),
+                None => {
+                    let why = format!(
+                        "neither the model{greatest} nor the class of the load ({}) predicts a gain of at least {least:.0}%",
+                        class.in_words()
+                    );
+                    match starved {
+                        Some(process) => (
+                            BY_CLASS,
+                            format!(
+                                "{why}; {process} reads in sequence, but waits for random reads, so that the recording has few of its reads and \
+                                 the model may underestimate a scheduler that serves it; {no_measurement}"
+                            ),
+                        ),
+                        None => (BY_BOTH, why),
+                    }
+                }
                 Some(name) => (
                     BY_CLASS,
                     format!(
-                        "the model has no gain for this load, though {name} often gains for its class; {no_measurement}"
+                        "the model{greatest} predicts no gain of at least {least:.0}% for this load, though {name} often gains for its class; {no_measurement}"
                     ),
                 ),
             };

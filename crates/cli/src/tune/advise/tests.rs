@@ -536,3 +536,26 @@ fn the_latency_of_requests_that_the_load_does_not_have_is_no_reason() {
     assert_eq!(of(Op::Read, LatencyClass::Synchronous), None);
     assert_eq!(without_value(&mut Advice::default(), Metric::Bandwidth), None);
 }
+
+/// Regression: the reason was that the model predicts no gain, below a table with +9%, and a reader that `none` starved was not noticed.
+#[test]
+fn a_gain_within_the_error_of_the_model_is_in_the_reason() {
+    let mut advice = expected(LoadClass::RandomReads, false, "none", Some(0.09));
+    let why = "neither the model (+9% for bfq) nor the class of the load (random reads) predicts a gain of at least 10%";
+    assert_eq!((&*advice.why, advice.better.as_deref()), (why, None));
+    let nothing = expected(LoadClass::RandomReads, false, "none", Some(0.0));
+    assert!(nothing.why.starts_with("neither the model nor the class"), "{}", nothing.why);
+    let unsure = expected(LoadClass::Streams, false, "none", Some(0.02)).why;
+    assert!(unsure.starts_with("the model (+2% for bfq) predicts no gain of at least 10%"), "{unsure}");
+    let confidence = advice.confidence;
+    advice.replay.as_mut().unwrap().starved = Some("process 7 (fio)".to_owned());
+    let mut again = |class| {
+        advice.basis = Basis::Nothing;
+        expect(&mut advice, class, Metric::Bandwidth, false);
+        (advice.confidence, advice.why.clone())
+    };
+    let (low, why) = again(LoadClass::RandomReads);
+    assert!(low == BY_CLASS && low < confidence, "{low}");
+    assert!(why.contains("; process 7 (fio) reads in sequence") && why.contains("'dwell tune'"), "{why}");
+    assert_eq!(again(LoadClass::Fast).0, confidence, "no head moves");
+}
