@@ -130,17 +130,30 @@ class Comparison(Tables):
         """Whether requests arrive at given times, so that latency and not throughput is the result."""
         return bool(self._raw["by_time"])
 
-    @property
-    def ranked(self) -> list[Row]:
-        """The rows, best first: by throughput, of a replay by time stamps by mean latency. Failed runs are last."""
-        if self.by_time:
-            return sorted(self.runs, key=lambda row: (row["failure"] is not None, row["mean_ns"] or 0))
-        return sorted(self.runs, key=lambda row: (row["failure"] is not None, -row["mb_per_s"]))
+    def _has_rank(self, row: Row) -> bool:
+        """As in the command. A replay by time stamps that was stopped has the latency of the part that the scheduler completed, which is the shorter the
+        more it postponed."""
+        return row["failure"] is None and not (self.by_time and (row["cut"] or row["mean_ns"] is None))
 
     @property
-    def best(self) -> str:
-        """The first scheduler of ``ranked``."""
-        return str(self.ranked[0]["scheduler"])
+    def _ordered(self) -> list[Row]:
+        """All rows: those with a rank, best first, then the others, failed ones last."""
+
+        def place(row: Row) -> tuple[bool, bool, float]:
+            return not self._has_rank(row), row["failure"] is not None, (row["mean_ns"] or 0) if self.by_time else -row["mb_per_s"]
+
+        return sorted(self.runs, key=place)
+
+    @property
+    def ranked(self) -> list[Row]:
+        """The rows, best first: by throughput, of a replay by time stamps by mean latency. Without rows that have no rank: failed runs, and replays by
+        time stamps that ``at_most`` stopped, because each completed another part of the recording."""
+        return [row for row in self._ordered if self._has_rank(row)]
+
+    @property
+    def best(self) -> str | None:
+        """The first scheduler of ``ranked``; None if that is empty."""
+        return next((str(row["scheduler"]) for row in self.ranked), None)
 
     def to_json(self) -> str:
         """Everything that was measured."""
@@ -157,13 +170,13 @@ class Comparison(Tables):
 
     def plot_throughput(self) -> str:
         """Throughput by scheduler as SVG."""
-        return _native.bars("throughput, MB/s", [(row["scheduler"], row["mb_per_s"]) for row in self.ranked])
+        return _native.bars("throughput, MB/s", [(row["scheduler"], row["mb_per_s"]) for row in self._ordered])
 
     def _repr_html_(self) -> str:
         heads = ["scheduler", "MB/s", "time", "read mean", "read p99", "write mean", "write p99", "of limit"]
         keys = ["read_mean_ns", "read_p99_ns", "write_mean_ns", "write_p99_ns"]
         lines = []
-        for row in self.ranked:
+        for row in self._ordered:
             name = row["scheduler"] + (" (cut)" if row["cut"] else "") + (f" (failed: {row['failure']})" if row["failure"] else "")
             cells = [f"{row['mb_per_s']:.3g}", _time(row["elapsed_ns"]), *(_time(row[key]) for key in keys), _share(row["of_limit"])]
             lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in [name, *cells]) + "</tr>")
@@ -179,7 +192,7 @@ class Comparison(Tables):
     def __repr__(self) -> str:
         lines = [f"{self.workload} on {self.drive}"]
         width = max(len(row["scheduler"]) for row in self.runs)
-        for row in self.ranked:
+        for row in self._ordered:
             times = f"mean {_time(row['mean_ns'])}, 99% {_time(row['p99_ns'])}"
             lines.append(f"  {row['scheduler']:<{width}}  {row['mb_per_s']:>8.3f} MB/s  {times}")
         return "\n".join(lines)

@@ -71,6 +71,20 @@ def test_tables_have_one_schema(columns):
     assert frames[0]["write_mean_ns"].dtype == frames[1]["read_mean_ns"].dtype == "float64"
 
 
+def test_replays_by_time_that_were_stopped_have_no_rank():
+    result = dwell.compare(RECORDING, SCHEDULERS, open=True, at_most="100ms")
+    assert all(row["cut"] for row in result.runs) and result.by_time
+    assert result.ranked == [] and result.best is None
+    assert "noop (cut)" in result._repr_html_() and len(repr(result).splitlines()) == 4
+    table = command("compare", str(RECORDING), "--open", "--at-most", "100ms", "-q", "-s", "noop")
+    assert "have no rank" in table
+    whole = dwell.compare(RECORDING, SCHEDULERS, open=True)
+    assert [row["mean_ns"] for row in whole.ranked] == sorted(row["mean_ns"] for row in whole.runs)
+    assert whole.best == whole.ranked[0]["scheduler"]
+    # Closed loops have a throughput.
+    assert len(dwell.compare(RECORDING, SCHEDULERS, at_most="100ms").ranked) == 3
+
+
 def test_html_and_text():
     result = dwell.compare("par-read", ["noop", "stream"], at_most=0.5)
     page = result._repr_html_()
