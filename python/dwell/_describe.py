@@ -270,23 +270,37 @@ class Trace:
         return f"Trace({self.name!r})"
 
 
-class Drive:
+class _Fixed:
+    """An object whose attributes cannot be assigned: they are its identity, or follow from it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} cannot be assigned: a {type(self).__name__} does not change; make another one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name} cannot be deleted: a {type(self).__name__} does not change")
+
+
+class Drive(_Fixed):
     """A modelled drive: a built-in name, or a file (.toml, .diskspecs, .parv), with overrides in braces. ``array`` puts such drives into an array, as in
-    ``Drive("wd5000aaks", array="raid0:5x64k")``."""
+    ``Drive("wd5000aaks", array="raid0:5x64k")``. Its attributes cannot be assigned."""
+
+    name: str
+    array: str | None
+    description: str
+    capacity: int
+    depth: int
+    rotational: bool
+    notes: list[str]
 
     def __init__(self, name: str | os.PathLike[str] = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
         name = _arguments.drive(name)
         if overrides:
             inside = ", ".join(f"{key}={setting(key, value, ('true', 'false'))}" for key, value in overrides.items())
             name = f"{name}{{{inside}}}"
-        self.name = name
-        self.array = optional_text("array", array)
+        array = optional_text("array", array)
         facts = _native.drive(name, array)
-        self.description: str = facts["description"]
-        self.capacity: int = facts["capacity"]
-        self.depth: int = facts["depth"]
-        self.rotational: bool = facts["rotational"]
-        self.notes: list[str] = facts["notes"]
+        known = ("description", "capacity", "depth", "rotational", "notes")
+        vars(self).update(name=name, array=array, **{key: facts[key] for key in known})
 
     @classmethod
     def of(cls, drive: str | os.PathLike[str] | Drive) -> Drive:
@@ -319,12 +333,14 @@ class Tunable:
     documentation: str
 
 
-class Scheduler:
-    """A scheduler with tunables: ``Scheduler("stream(deadline)", stream_time_slice="50ms")``."""
+class Scheduler(_Fixed):
+    """A scheduler with tunables: ``Scheduler("stream(deadline)", stream_time_slice="50ms")``. Its attributes cannot be assigned."""
+
+    name: str
 
     def __init__(self, name: str, **tunables: Any) -> None:
         settings = [(key, setting(key, value)) for key, value in tunables.items()]
-        self.name = _native.scheduler(text("scheduler", name), settings)
+        vars(self)["name"] = _native.scheduler(text("scheduler", name), settings)
 
     @staticmethod
     def all(needs: Need | None = None) -> list[str]:

@@ -1,3 +1,4 @@
+import copy
 import importlib.util
 import json
 import os
@@ -112,6 +113,19 @@ def test_drives_are_equal_by_value():
     others = [dwell.Drive("ssd-sata", depth=4), dwell.Drive("ssd-sata", depth=8, array="raid0:2x64k"), dwell.Drive("ssd-nvme", array="raid0:2x64k")]
     assert drive not in [*others, drive.name, None]
     assert dwell.Machine(drive) == dwell.Machine(same[0]) != dwell.Machine(others[0]) and len({dwell.Machine(one) for one in [drive, *same]}) == 1
+
+
+def test_drives_and_schedulers_do_not_change():
+    """They are keys, and a Drive's facts follow from its name."""
+    for what, names in ((dwell.Drive("ssd-sata", depth=4), ("name", "depth", "array", "notes", "other")), (dwell.Scheduler("noop"), ("name", "needs", "text"))):
+        before = (hash(what), repr(what))
+        for name in names:
+            with pytest.raises(AttributeError, match=f"{name} cannot be assigned: a {type(what).__name__} does not change"):
+                setattr(what, name, "x")
+        with pytest.raises(AttributeError, match="name cannot be deleted"):
+            del what.name
+        assert (hash(what), repr(what)) == before
+        assert all(copied == what for copied in (copy.copy(what), copy.deepcopy(what), pickle.loads(pickle.dumps(what))))
 
 
 def test_scheduler():
