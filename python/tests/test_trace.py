@@ -144,6 +144,18 @@ def test_without_completions_a_recording_is_replayed_by_time(columns):
     assert result.by_time and any("by time stamps" in note for note in result.notes)
 
 
+def test_with_some_completions_a_recording_is_replayed_in_loops(columns, tmp_path):
+    """Whether it is read from columns or from a file."""
+    completed = columns["completed"].astype(float)
+    completed[:20] = numpy.nan
+    lines = [f"{n * 9_000_000} {'-' if n < 20 else 5_000_000} 8,0 R {n << 20} 4096 - 1 p\n" for n in range(400)]
+    (tmp_path / "some.dwell").write_text("# dwell recording 1\n" + "".join(lines))
+    for trace in (made(columns, completed=completed), tmp_path / "some.dwell"):
+        result = dwell.compare(trace, ["noop", "deadline"])
+        assert any("20 of 400 requests have no completion" in note for note in result.notes), result.notes
+        assert not result.by_time and result.best == max(result.runs, key=lambda row: row["mb_per_s"])["scheduler"]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -332,13 +332,12 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
             }
         }
     };
-    let (replay, mut notes) = if how.open.is_some() {
-        (at_times(path, &mut recording, &mut next)?, Vec::new())
-    } else {
-        in_loops(path, &mut recording, &mut next)?
+    let Made { replay, mut notes, by_time } = match how.open {
+        Some(_) => {
+            Made { replay: at_times(path, &mut recording, &mut next)?, notes: Vec::new(), by_time: true }
+        }
+        None => in_loops(path, &mut recording, &mut next)?,
     };
-    // `in_loops` adds a note if it replayed by time stamps.
-    let by_time = how.open.is_some() || !notes.is_empty();
     if left_out > 0 {
         let requests = counted(left_out, "request");
         notes.push(format!("{path}: {requests} other than reads left out; --allow-writes replays them"));
@@ -372,6 +371,13 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     })
 }
 
+/// A replay, and whether it is by time stamps.
+struct Made {
+    replay: Replay,
+    notes: Vec<String>,
+    by_time: bool,
+}
+
 /// Returns the next record that is replayed.
 type NextRecord<'a> = &'a mut dyn FnMut(&mut Recording) -> Result<Option<Record>, Error>;
 
@@ -384,11 +390,7 @@ fn at_times(path: &str, recording: &mut Recording, next: NextRecord<'_>) -> Resu
 }
 
 /// Closed loops; or, without completions, a replay by time stamps, and a note: the request that a process waited for is unknown then.
-fn in_loops(
-    path: &str,
-    recording: &mut Recording,
-    next: NextRecord<'_>,
-) -> Result<(Replay, Vec<String>), Error> {
+fn in_loops(path: &str, recording: &mut Recording, next: NextRecord<'_>) -> Result<Made, Error> {
     let mut closed = Closed::spilling_to(Arc::new(StepFile::default()));
     let mut open = Open::spilling_to(Arc::new(StepFile::default()));
     let mut completions = Completions::default();
@@ -404,10 +406,12 @@ fn in_loops(
     let names = |pid| recording.process_name(pid);
     if !completions.is_none() {
         let note = completions.note().map(|note| format!("{path}: {note}"));
-        return Ok((closed.finish(path, &names), note.into_iter().collect()));
+        let replay = closed.finish(path, &names);
+        return Ok(Made { replay, notes: note.into_iter().collect(), by_time: false });
     }
     let note = "has no completions, so that dependencies between requests are unknown: replayed by its time stamps, as with --open";
-    Ok((open.finish(path, &names), vec![format!("{path}: {note}")]))
+    let replay = open.finish(path, &names);
+    Ok(Made { replay, notes: vec![format!("{path}: {note}")], by_time: true })
 }
 
 /// Counts the requests of a recording that have a completion.
@@ -532,5 +536,26 @@ mod tests {
         assert_eq!([note(99, 100), note(990, 1000), note(5, 5), note(0, 0)], [const { None }; 4]);
         assert!(note(98, 100).is_some_and(|note| note.starts_with("2 of 100 requests have no completion")));
         assert!(note(1, 5).is_some_and(|note| note.starts_with("4 of 5")));
+    }
+
+    /// The note about missing completions does not make a replay in closed loops one by time stamps.
+    #[test]
+    fn a_replay_is_by_time_only_without_any_completion() {
+        let path = std::env::temp_dir().join(format!("dwell-input-{}.dwell", std::process::id()));
+        let read = |missing: u64, stamps: Option<&'static str>| {
+            let latency = |n| if n < missing { "-" } else { "5000000" };
+            let line = |n| format!("{} {} 8,0 R {} 4096 - 1 p\n", n * 9_000_000, latency(n), n << 20);
+            let text = "# dwell recording 1\n".to_owned() + &(0..100).map(line).collect::<String>();
+            std::fs::write(&path, text).unwrap();
+            let how = Replaying { open: stamps, ..Replaying::default() };
+            let opened = open(&path.to_string_lossy(), &Reading::default(), how, Sector(1 << 30)).unwrap();
+            let notes = |part: &str| opened.notes.iter().filter(|note| note.contains(part)).count();
+            (opened.by_time, notes("have no completion"), notes("replayed by its time stamps"))
+        };
+        assert_eq!(read(0, None), (false, 0, 0));
+        assert_eq!(read(2, None), (false, 1, 0));
+        assert_eq!(read(100, None), (true, 0, 1));
+        assert_eq!(read(2, Some("--open")), (true, 0, 0));
+        std::fs::remove_file(path).unwrap();
     }
 }
