@@ -6,6 +6,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod udev;
+mod udev_keys;
 #[cfg(test)]
 mod udev_tests;
 

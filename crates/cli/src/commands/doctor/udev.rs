@@ -7,6 +7,7 @@ use elevator::text::did_you_mean;
 
 use super::rules::{Finding, Level, finding, tuner};
 use super::snapshot::{Device, Roots};
+use super::udev_keys::{Rejection, rejection};
 
 /// Directories of rules; of files with the same name the one in the last directory counts.
 const DIRECTORIES: [&str; 5] = [
@@ -46,8 +47,8 @@ impl Part {
 struct Line {
     /// `/etc/udev/rules.d/60-io.rules:3`.
     place: String,
-    /// Its text if udev cannot parse it.
-    parts: Result<Vec<Part>, String>,
+    /// Its text if udev ignores it, and why.
+    parts: Result<Vec<Part>, (String, Rejection)>,
 }
 
 /// The files in the order in which udev reads them, and those that another one of the same name replaces.
@@ -102,21 +103,37 @@ fn lines(path: &str, text: &str) -> Vec<Line> {
         }
         let line = std::mem::take(&mut joined) + line;
         if !line.trim().is_empty() {
-            let parts = parts(&line).ok_or(line);
+            let parts = parts(&line).map_err(|why| (line, why));
             found.push(Line { place: format!("/{path}:{begun}"), parts });
         }
     }
     found
 }
 
-fn parts(line: &str) -> Option<Vec<Part>> {
+/// The parts of a line, or why udev ignores it.
+fn parts(line: &str) -> Result<Vec<Part>, Rejection> {
+    let parts = split(line).ok_or_else(|| Rejection {
+        cause: "it cannot parse it".to_owned(),
+        fix: "correct it; a part is KEY==\"value\" or KEY=\"value\", with the value in double quotes; 'udevadm verify' names the error".to_owned(),
+    })?;
+    let why = |(Part { key, attribute, operator, value }, has_braces): &(Part, bool)| {
+        rejection(key, has_braces.then_some(&**attribute), operator, value)
+    };
+    match parts.iter().find_map(why) {
+        Some(why) => Err(why),
+        None => Ok(parts.into_iter().map(|(part, _)| part).collect()),
+    }
+}
+
+/// The parts, each with whether its key has braces.
+fn split(line: &str) -> Option<Vec<(Part, bool)>> {
     let mut rest = line.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
     let mut found = Vec::new();
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|end| *end > 0)?;
         let key = rest[..end].to_owned();
         rest = &rest[end..];
-        let mut attribute = String::new();
+        let (mut attribute, has_braces) = (String::new(), rest.starts_with('{'));
         if let Some(inside) = rest.strip_prefix('{') {
             let (name, after) = inside.split_once('}')?;
             (attribute, rest) = (name.to_owned(), after);
@@ -140,7 +157,7 @@ fn parts(line: &str) -> Option<Vec<Part>> {
             }
         };
         rest = rest[end + 1..].trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-        found.push(Part { key, attribute, operator: operator.to_owned(), value });
+        found.push((Part { key, attribute, operator: operator.to_owned(), value }, has_braces));
     }
     Some(found)
 }
@@ -462,13 +479,9 @@ fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
         let parts = match parts {
             Ok(parts) => parts,
             // Lines about other devices are no matter of I/O.
-            Err(line) if is_own && line.contains("queue/") => {
-                found.push(finding(
-                    Level::Problem,
-                    "udev",
-                    format!("{place}: udev cannot parse this line, and ignores it: {}", line.trim()),
-                    "correct it; a part is KEY==\"value\" or KEY=\"value\", with the value in double quotes; 'udevadm verify' names the error",
-                ));
+            Err((line, Rejection { cause, fix })) if is_own && line.contains("queue/") => {
+                let what = format!("{place}: udev ignores this line, because {cause}: {}", line.trim());
+                found.push(finding(Level::Problem, "udev", what, fix));
                 continue;
             }
             Err(_) => continue,

@@ -191,7 +191,7 @@ fn rules_with_a_misspelt_attribute_or_an_error_of_syntax_are_reported() {
     ] {
         rule(OWN, wrong);
         let found = of_udev(&system);
-        let line = format!("60-io.rules:1: udev cannot parse this line, and ignores it: {wrong}");
+        let line = format!("60-io.rules:1: udev ignores this line, because it cannot parse it: {wrong}");
         assert!(found.len() == 1 && found[0].1.ends_with(&line) && found[0].0 == Level::Problem, "{found:?}");
     }
     rule(OWN, "KERNEL==eth0, NAME=\"lan\"");
@@ -199,4 +199,67 @@ fn rules_with_a_misspelt_attribute_or_an_error_of_syntax_are_reported() {
     fs::remove_file(system.0.join(OWN)).unwrap();
     rule("usr/lib/udev/rules.d/60-io.rules", "KERNEL==sda, ATTR{queue/schedular}=\"bfq\"");
     assert_eq!(of_udev(&system), [], "the distribution's");
+}
+
+/// Regression: udev ignores such a line; a comparison with a single `=` was read as one that holds for every disk.
+#[test]
+fn rules_with_a_key_or_an_operator_that_udev_rejects_are_reported() {
+    let system = with_sda("udev-rejects");
+    const SETS: &str = "ATTR{queue/scheduler}=\"bfq\"";
+    for (part, cause, fix) in [
+        ("KERNEL=\"sd*\"", "KERNEL takes only ==, !=", "write KERNEL==\"sd*\""),
+        ("SUBSYSTEM=\"block\"", "SUBSYSTEM takes only ==, !=", "write SUBSYSTEM==\"block\""),
+        ("ACTION+=\"add\"", "ACTION takes only ==, !=", "write ACTION==\"add\""),
+        (
+            "ATTRS{queue/scheduler}=\"bfq\"",
+            "ATTRS takes only ==, !=",
+            "write ATTR{queue/scheduler}=\"bfq\" to set it, or ATTRS{queue/scheduler}==\"bfq\" to compare it",
+        ),
+        ("TEST=\"queue/x\"", "TEST takes only ==, !=", "write TEST==\"queue/x\""),
+        ("ENV{ID_X}-=\"1\"", "ENV takes only =, ==, !=, +=, :=", "write ENV{ID_X}=\"1\""),
+        ("RUN==\"/bin/a \\\"b\\\"\"", "RUN takes only +=, =, :=", "write RUN+=\"/bin/a \\\"b\\\"\""),
+        ("GOTO==\"end\"", "GOTO takes only =", "write GOTO=\"end\""),
+        ("KERNEL{a}==\"sd*\"", "KERNEL takes no name in braces", "write KERNEL==\"sd*\""),
+        ("ATTR==\"1\"", "ATTR needs a name in braces", "write ATTR{NAME}==\"1\""),
+        (
+            "KERNAL==\"sd*\"",
+            "it has no key KERNAL",
+            "'man 7 udev' lists the keys, all in capitals; did you mean 'KERNEL'?",
+        ),
+        (
+            "kernel==\"sd*\"",
+            "it has no key kernel",
+            "'man 7 udev' lists the keys, all in capitals; did you mean 'KERNEL'?",
+        ),
+        (
+            "OPTION+=\"x\"",
+            "it has no key OPTION",
+            "'man 7 udev' lists the keys, all in capitals; did you mean 'OPTIONS'?",
+        ),
+    ] {
+        let line = format!("{part}, {SETS}");
+        system.write("etc/udev/rules.d/60-io.rules", &line);
+        let found: Vec<_> =
+            system.examined("sda").into_iter().filter(|finding| finding.link == "udev").collect();
+        let what =
+            format!("/etc/udev/rules.d/60-io.rules:1: udev ignores this line, because {cause}: {line}");
+        assert!(found.len() == 1 && found[0].level == Level::Problem, "{line}: {found:?}");
+        assert_eq!((&*found[0].what, &*found[0].fix), (&*what, fix));
+    }
+    // Each accepted form.
+    for part in [
+        "ACTION!=\"remove\"",
+        "TEST{0444}==\"queue\"",
+        "ENV{X}:=\"1\"",
+        "TAG-=\"systemd\"",
+        "SYMLINK+=\"x\"",
+        "OPTIONS=\"nowatch\"",
+        "RUN{builtin}+=\"kmod load bfq\"",
+        "SECLABEL{x}=\"y\"",
+        "LABEL=\"here\"",
+    ] {
+        system.write("etc/udev/rules.d/60-io.rules", &format!("{part}, {SETS}"));
+        let found = of_udev(&system);
+        assert!(found.len() == 1 && found[0].1.contains(":1 sets bfq for sda"), "{part}: {found:?}");
+    }
 }
