@@ -256,7 +256,7 @@ fn a_larger_study_executes_only_the_new_runs() {
     // Replays by time stamps that `at_most` stopped are in no cell of the summary.
     let cells = summary.fronts.len();
     let stopped = format!("{} cell", all.len() / 4 - cells);
-    assert!(cells == all.len() / 4 || summary.omissions.iter().any(|line| line.starts_with(&stopped)));
+    assert!(cells == all.len() / 4 || summary.gaps.iter().any(|line| line.starts_with(&stopped)));
     assert!(summary.schedulers.iter().all(|one| one.failures == 0 && one.cells == cells));
     let best = summary.schedulers.first().unwrap();
     assert!(best.mean_regret <= summary.schedulers.last().unwrap().mean_regret);
