@@ -1,6 +1,7 @@
 //! Expansion of a study to runs.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use elevator::queue::Limits;
@@ -364,7 +365,7 @@ impl Study {
                 continue;
             }
             // A file may have a name that is also a pattern.
-            let is_pattern = text.contains(['*', '?', '[']) && !self.folder.join(text).is_file();
+            let is_pattern = is_pattern(text) && !self.folder.join(text).is_file();
             let names =
                 if is_pattern { self.matches(text).map_err(|e| wrong(&e))? } else { vec![text.to_owned()] };
             if names.is_empty() {
@@ -386,6 +387,14 @@ impl Study {
 
     /// The files that a pattern matches, in alphabetical order, as names relative to the study's folder.
     fn matches(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let start = if pattern.starts_with('/') { Path::new("/") } else { &self.folder };
+        let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
+        if let Some(path) = not_utf8(start, &parts, false) {
+            let name = path.strip_prefix(start).unwrap_or(&path).display().to_string();
+            return Err(format!(
+                "'{pattern}' matches '{name}', whose name is not UTF-8, as that of a run is; rename it, or use a pattern that does not match it"
+            ));
+        }
         let folder = glob::Pattern::escape(&self.folder.to_string_lossy());
         let whole = Path::new(&folder).join(pattern);
         let paths = glob::glob(&whole.to_string_lossy()).map_err(|error| format!("'{pattern}': {error}"))?;
@@ -481,6 +490,35 @@ impl Study {
             counted(distinct(|run| &run.scheduler), "scheduler setting")
         )
     }
+}
+
+/// Whether a text, or a part of a path, is a pattern.
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// The first file that a pattern of these parts matches below a folder and whose path from there is not UTF-8 (`is_odd`: the folder's is not).
+/// [`glob::glob`] leaves such files out.
+fn not_utf8(folder: &Path, parts: &[&str], is_odd: bool) -> Option<PathBuf> {
+    let [part, rest @ ..] = parts else { return (is_odd && folder.is_file()).then(|| folder.to_owned()) };
+    if !is_pattern(part) {
+        return not_utf8(&folder.join(part), rest, is_odd);
+    }
+    let is_deep = *part == "**";
+    if is_deep && let Some(found) = not_utf8(folder, rest, is_odd) {
+        return Some(found);
+    }
+    let pattern = glob::Pattern::new(part).ok()?;
+    let mut names: Vec<_> = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    names.into_iter().filter(|name| pattern.matches(&name.to_string_lossy())).find_map(|name| {
+        let (path, is_odd) = (folder.join(&name), is_odd || name.to_str().is_none());
+        match is_deep {
+            true if path.is_symlink() => None,
+            true => not_utf8(&path, parts, is_odd),
+            false => not_utf8(&path, rest, is_odd),
+        }
+    })
 }
 
 /// The device of a run, above whose depth all depths have equal results. `None` if it cannot be opened: the run's row has the error.

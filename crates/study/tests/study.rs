@@ -408,6 +408,36 @@ fn omissions_of_recordings_are_reported() {
     assert!([markdown, html].iter().all(|report| report.find(mark).is_some_and(|at| at < 200)));
 }
 
+/// The library that lists the files of a pattern leaves them out.
+#[test]
+fn a_pattern_that_matches_a_name_outside_utf8_is_an_error() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = Folder::new();
+    let of = |pattern: &str| {
+        study(&folder, &format!("workloads = [\"{pattern}\"]\nschedulers = [\"noop\"]\n"))
+            .map(|runs| runs.into_iter().map(|run| run.workload.name).collect::<Vec<_>>())
+    };
+    let within = folder.0.join("g/deep");
+    fs::create_dir_all(&within).unwrap();
+    let odd = |name: &[u8]| within.join(OsStr::from_bytes(name));
+    for path in [within.join("a.csv"), odd(b"b\xff.csv"), odd(b"c\xff.txt")] {
+        fs::write(path, "0.5 0 8 8 1\n").unwrap();
+    }
+    for pattern in ["g/deep/*.csv", "g/*/?*.csv", "**/*.csv", "./g/../g/deep/b*"] {
+        let error = of(pattern).unwrap_err();
+        let expected = format!("s.toml:1: workloads: '{pattern}' matches '");
+        assert!(error.contains(&expected) && error.contains("deep/b\u{fffd}.csv', whose name"), "{error}");
+    }
+    assert_eq!(of("g/deep/a*").unwrap(), ["g/deep/a.csv"]);
+    // A folder counts if a file in it matches.
+    fs::rename(odd(b"b\xff.csv"), odd(b"b.csv")).unwrap();
+    fs::rename(&within, folder.0.join(OsStr::from_bytes(b"g/\xff"))).unwrap();
+    assert!(of("g/*/b.csv").unwrap_err().contains("'g/\u{fffd}/b.csv', whose name is not UTF-8"));
+    assert!(of("g/*/d.csv").unwrap_err().contains("no file matches"));
+}
+
 #[test]
 fn a_changed_input_is_another_run() {
     let folder = Folder::new();
