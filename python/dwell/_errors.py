@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +14,8 @@ class Error(Exception):
 
     #: If some runs of a study could not be executed: the results of the others.
     result: StudyResult | None = None
-    #: Their number, and a line for each reason.
-    _unexecuted: tuple[int, list[str]] = (0, [])
+    #: Their lines, and the reasons.
+    _unexecuted: Sequence[tuple[str, str]] = ()
 
 
 class InputError(Error, ValueError):

@@ -25,7 +25,7 @@ Table = Literal["runs", "processes", "windows"]
 class StudyResult:
     """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them).
 
-    ``notes`` has a line for each depth that a drive does not have, with the depth of its runs. ``omissions`` has a line for each reason of a failed run or of a
+    ``notes`` has a line for each depth that a drive does not have, with the depth of its runs. ``omissions`` has a line for each reason of a run that was not executed or failed, or of a
     cell without regret, and for each recording of which requests are left out because they are malformed or impossible.
     """
 
@@ -33,16 +33,21 @@ class StudyResult:
     omissions: list[str]
 
     def __init__(
-        self, runs: _native.Runs, store: _native.Store, folder: str, place: pathlib.Path, executed: int, skipped: int, title: str
+        self,
+        runs: _native.Runs,
+        store: _native.Store,
+        folder: str,
+        place: pathlib.Path,
+        ended: tuple[int, int, list[tuple[str, str]]],
+        title: str,
     ) -> None:
         self.folder = folder
         self._place = place
-        self.executed = executed
-        self.skipped = skipped
+        self.executed, self.skipped, problems = ended
         self._ids = runs.ids()
         self.notes = runs.notes()
         self._names = runs.names()
-        self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
+        self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title, problems)
 
     def _path(self, table: Table) -> pathlib.Path:
         path = self._place / one_of("table", table, get_args(Table))
@@ -194,28 +199,28 @@ def study(
     try:
         if client is None:
             threads = jobs or len(os.sched_getaffinity(0))
-            executed, skipped, errors = _native.execute(runs, store, threads)
+            ended = _native.execute(runs, store, threads)
         else:
             from ._cluster import check, execute, watched
 
             check(client)
             with watched(client):
-                executed, skipped, errors = execute(client, runs, store, _show)
-        result = StudyResult(runs, store, str(folder), place, executed, skipped, f"Study {path}")
+                ended = execute(client, runs, store, _show)
+        result = StudyResult(runs, store, str(folder), place, ended, f"Study {path}")
     finally:
         # An exception that a notebook keeps has this frame.
         store.close()
-    if errors:
-        reasons = _grouped(errors)
+    if errors := ended[2]:
+        reasons = grouped(errors)
         head = f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:"
         more = [f"and {len(reasons) - 10} further reasons"] if len(reasons) > 10 else []
         incomplete = Error("\n  ".join([head, *reasons[:10], *more]))
-        incomplete.result, incomplete._unexecuted = result, (len(errors), reasons)
+        incomplete.result, incomplete._unexecuted = result, errors
         raise incomplete
     return result
 
 
-def _grouped(errors: list[tuple[str, str]]) -> list[str]:
+def grouped(errors: Sequence[tuple[str, str]]) -> list[str]:
     """Each error once: a file that cannot be read is the input of many runs."""
     runs: dict[str, list[str]] = {}
     for line, error in errors:

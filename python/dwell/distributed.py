@@ -12,6 +12,7 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 from ._errors import Error, InputError
 
@@ -26,7 +27,7 @@ def _end_with_parent() -> None:
 
 #: The exit code for the command 'dwell study' after an error that is printed.
 EXPLAINED = 3
-#: The one after runs that could not be executed, whose reasons are printed.
+#: The one after runs that could not be executed, whose reasons are printed; standard output has them as JSON.
 INCOMPLETE = 4
 
 
@@ -75,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.child:
         _end_with_parent()
     from . import _native
-    from ._study import _connected, report_path, study
+    from ._study import _connected, grouped, report_path, study
 
     try:
         if given.simulator not in (None, _native.simulator):
@@ -88,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
             # Its traceback when the connection is lost; the exception has the reason.
             logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
             show = None if given.quiet else _Progress(sys.stderr.isatty())
-            failed, reasons = 0, list[str]()
+            errors: Sequence[tuple[str, str]] = ()
             try:
                 result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)
             except Error as error:
@@ -96,11 +97,11 @@ def main(arguments: list[str] | None = None) -> int:
                     # A client that closes while it connects again would print a traceback.
                     logging.getLogger("distributed").setLevel(logging.CRITICAL)
                     raise
-                result, (failed, reasons) = error.result, error._unexecuted
+                result, errors = error.result, error._unexecuted
             finally:
                 if show:
                     show.clear()
-        for reason in reasons:
+        for reason in grouped(errors):
             print(reason, file=sys.stderr)
         if given.report:
             result.report(given.report)
@@ -109,11 +110,12 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{executed} executed, {result.skipped} complete before; results in {result.folder}", file=sys.stderr)
         if not given.no_table:
             print(result)
-        if not failed:
+        if not errors:
             return 0
         if given.child:
+            print(json.dumps(errors))
             return INCOMPLETE
-        raise Error(f"{'1 run' if failed == 1 else f'{failed} runs'} could not be executed; the same command tries again")
+        raise Error(f"{'1 run' if len(errors) == 1 else f'{len(errors)} runs'} could not be executed; the same command tries again")
     except Error as error:
         print(f"dwell: {error}", file=sys.stderr)
         return EXPLAINED if given.child else 2 if isinstance(error, InputError) else 1

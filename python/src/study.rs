@@ -225,8 +225,8 @@ pub(crate) fn addresses(name: &str, text: String) -> PyResult<Vec<String>> {
     contained(|| Ok(Study::parse(name, text, Path::new(".")).map_err(input)?.addresses()))
 }
 
-/// The summary of the runs that a folder has: heads and rows of the table, a legend, an HTML page with the title, why cells have no regret, and what
-/// recordings lack.
+/// The summary of the runs that a folder has: heads and rows of the table, a legend, an HTML page with the title, why runs were not executed or failed,
+/// why cells have no regret, and what recordings lack. `problems` has the lines and errors of runs that were not executed.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn summary(
@@ -234,10 +234,11 @@ pub(crate) fn summary(
     runs: &Bound<'_, Runs>,
     store: &Bound<'_, Store>,
     title: &str,
+    problems: Vec<(String, String)>,
 ) -> PyResult<(Vec<String>, Vec<Vec<String>>, String, String, Vec<String>)> {
     let (runs, store) = (&runs.get().runs, &store.get().0);
     in_background(py, || {
-        let summary = Summary::of(runs, store).map_err(input)?;
+        let summary = Summary::of(runs, store, &problems).map_err(input)?;
         let (heads, rows) = summary.table();
         let heads = heads.into_iter().map(str::to_owned).collect();
         let page = summary.html(title);

@@ -180,6 +180,7 @@ def test_equal_errors_are_reported_once(study, tmp_path, client, monkeypatch):
         lines = str(caught.value).splitlines()
         assert len(lines) == 2 and ", and 4 further runs: " in lines[1], lines
         assert len(caught.value.result.to_arrow()) == 5, "the others are complete"
+        assert any(line.startswith("not executed: ") and ", and 4 further runs: " in line for line in caught.value.result.omissions)
 
 
 def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
@@ -206,6 +207,7 @@ def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
     assert "far.ascii on its drive shown seed 1: noop, and 1 further run: " in here[2]
     empty = "empty.ascii on its drive shown seed 1: noop, and 1 further run: empty.ascii: is empty; name a recording"
     assert empty in here[2].splitlines()
+    assert f"\nnot executed: {empty}\n" in here[1] and f"not executed: {empty}" in here[3], here
     assert "some.ascii: 1 request left out" in here[2] and "4 runs could not be executed; the same command tries again" in here[2]
     assert there == here
     module = ended("module", sys.executable, "-m", "dwell.distributed", *on)

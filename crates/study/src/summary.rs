@@ -72,7 +72,7 @@ pub struct Summary {
     pub schedulers: Vec<Scheduler>,
     /// Fronts, in the order of the cells.
     pub fronts: Vec<Front>,
-    /// Why runs failed, and why cells have no regret, which the table shows as `-`.
+    /// Why runs were not executed or failed, and why cells have no regret, which the table shows as `-`.
     pub gaps: Vec<String>,
     /// What recordings lack: a line for each with omissions.
     pub omissions: Vec<String>,
@@ -97,15 +97,59 @@ const COLUMNS: [&str; 15] = [
     "machine",
 ];
 
-/// Most reasons of failures that are printed.
+/// Most reasons of failures that the summary has, and most of runs that were not executed.
 const REASONS_MAX: usize = 10;
 
+/// Each reason once, with the first run and the number of others: a file that cannot be read is the input of many runs.
+#[derive(Default)]
+struct Reasons(Vec<(String, String, u64)>);
+
+impl Reasons {
+    fn add(&mut self, run: &str, reason: &str) {
+        match self.0.iter_mut().find(|(known, ..)| known == reason) {
+            Some((_, _, further)) => *further += 1,
+            None => self.0.push((reason.to_owned(), run.to_owned(), 0)),
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(reason, run, further)| match further {
+            0 => printable(&format!("{run}: {reason}")).into_owned(),
+            _ => {
+                printable(&format!("{run}, and {}: {reason}", counted(*further, "further run"))).into_owned()
+            }
+        })
+    }
+
+    /// The first lines, and the number of others.
+    fn first(&self, others: &str) -> impl Iterator<Item = String> {
+        let more = self.0.len().saturating_sub(REASONS_MAX) as u64;
+        let more = (more > 0).then(|| format!("and {}; {others}", counted(more, "further reason")));
+        self.lines().take(REASONS_MAX).chain(more)
+    }
+}
+
+/// A line for each reason why runs were not executed: `problems` has the [line](Run::line) of each run, and the reason.
+pub fn problem_lines(problems: &[(String, String)]) -> Vec<String> {
+    reasons(problems).lines().collect()
+}
+
+fn reasons(problems: &[(String, String)]) -> Reasons {
+    let mut all = Reasons::default();
+    problems.iter().for_each(|(run, reason)| all.add(run, reason));
+    all
+}
+
 impl Summary {
-    /// The summary of these runs, as far as the store has them.
+    /// The summary of these runs, as far as the store has them. `problems` has the [line](Run::line) of each run that was not executed, and the reason.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn of(runs: &[Run], store: &Store) -> std::result::Result<Self, Error> {
+    pub fn of(
+        runs: &[Run],
+        store: &Store,
+        problems: &[(String, String)],
+    ) -> std::result::Result<Self, Error> {
         let by_id: HashMap<&str, &Run> = runs.iter().map(|run| (run.id.as_str(), run)).collect();
         let mut found: HashMap<&str, Result> = HashMap::new();
         let mut omissions = BTreeSet::new();
@@ -139,21 +183,24 @@ impl Summary {
             found.insert(&run.id, result);
         }
         let summary = Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect());
-        Ok(Self { omissions: omissions.into_iter().map(|(_, line)| line).collect(), ..summary })
+        let unexecuted = reasons(problems);
+        let unexecuted = unexecuted
+            .first("the command prints all on standard error")
+            .map(|line| format!("not executed: {line}"));
+        Ok(Self {
+            gaps: unexecuted.chain(summary.gaps).collect(),
+            omissions: omissions.into_iter().map(|(_, line)| line).collect(),
+            ..summary
+        })
     }
 
     fn new(results: Vec<Result>) -> Self {
         let (mut order, mut cells): (Vec<String>, HashMap<String, Vec<Result>>) = Default::default();
         let mut failures: BTreeMap<String, usize> = BTreeMap::new();
-        // Each once, with the first run and the number of others: a workload that is larger than the drive fails under each scheduler.
-        let mut reasons: Vec<(String, String, u64)> = Vec::new();
+        let mut reasons = Reasons::default();
         for result in results {
             if let Some(reason) = result.failure {
-                let line = printable(&format!("{}: {}", result.cell, result.scheduler)).into_owned();
-                match reasons.iter_mut().find(|(known, ..)| *known == reason) {
-                    Some((_, _, further)) => *further += 1,
-                    None => reasons.push((reason, line, 0)),
-                }
+                reasons.add(&format!("{}: {}", result.cell, result.scheduler), &reason);
                 *failures.entry(result.scheduler).or_default() += 1;
                 continue;
             }
@@ -242,19 +289,8 @@ impl Summary {
         ];
         let gaps = gaps.into_iter().filter(|(cells, _)| *cells > 0);
         let gaps = gaps.map(|(cells, reason)| format!("{} {reason}", counted(cells, "cell")));
-        let more = reasons.len().saturating_sub(REASONS_MAX) as u64;
-        let failed = reasons.iter().take(REASONS_MAX).map(|(reason, line, further)| match further {
-            0 => format!("{line}: {}", printable(reason)),
-            _ => format!("{line}, and {}: {}", counted(*further, "further run"), printable(reason)),
-        });
-        let more =
-            (more > 0).then(|| format!("and {}; see the column failure", counted(more, "further reason")));
-        Self {
-            schedulers: all,
-            fronts,
-            gaps: failed.chain(more).chain(gaps).collect(),
-            omissions: Vec::new(),
-        }
+        let failed = reasons.first("see the column failure");
+        Self { schedulers: all, fronts, gaps: failed.chain(gaps).collect(), omissions: Vec::new() }
     }
 }
 

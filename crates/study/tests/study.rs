@@ -8,7 +8,10 @@ use std::path::Path;
 
 use folder::Folder;
 use schedulers::registry::Catalogue;
-use study::{Cell, Executor, Field, Rows, Run, Store, Study, Summary, complete, drive, encode, part_size};
+use study::{
+    Cell, Executor, Field, Rows, Run, Store, Study, Summary, complete, drive, encode, part_size,
+    problem_lines,
+};
 
 const STUDY: &str = r#"
 workloads = ["*.ascii", "par-read{processes=2}"]
@@ -251,7 +254,7 @@ fn a_larger_study_executes_only_the_new_runs() {
     let all = study(&folder, STUDY).unwrap();
     assert_eq!(execute(&few, &out, 2), few.len());
     assert_eq!(execute(&all, &out, 2), all.len() - few.len());
-    let summary = Summary::of(&all, &Store::open(&out).unwrap()).unwrap();
+    let summary = Summary::of(&all, &Store::open(&out).unwrap(), &[]).unwrap();
     assert_eq!(summary.schedulers.len(), 4);
     // Replays by time stamps that `at_most` stopped are in no cell of the summary.
     let cells = summary.fronts.len();
@@ -272,7 +275,7 @@ fn jobs_with_a_runtime_are_compared_by_their_work() {
     let runs = study(&folder, text).unwrap();
     let out = folder.0.join("timed");
     execute(&runs, &out, 1);
-    let summary = Summary::of(&runs, &Store::open(&out).unwrap()).unwrap();
+    let summary = Summary::of(&runs, &Store::open(&out).unwrap(), &[]).unwrap();
     let worse = &summary.schedulers[1];
     assert_eq!(worse.name, "noop");
     let by_rate = 1.0 / worse.throughput - 1.0;
@@ -395,7 +398,7 @@ fn omissions_of_recordings_are_reported() {
     let rows = store.read_runs(&["left_out", "omissions"]).unwrap();
     assert_eq!(rows[0][0], Cell::Whole(2));
     assert_eq!(rows[2], [Cell::Whole(0), Cell::Nothing]);
-    let summary = Summary::of(&runs, &store).unwrap();
+    let summary = Summary::of(&runs, &store, &[]).unwrap();
     let [line] = &summary.omissions[..] else { panic!("{:?}", summary.omissions) };
     assert!(
         line.starts_with("c.ascii: 2 requests left out: 1 malformed, left out (first: line 2)"),
@@ -406,6 +409,42 @@ fn omissions_of_recordings_are_reported() {
     // A later report replaces only files with this mark.
     let mark = evaluation::report::page::GENERATOR;
     assert!([markdown, html].iter().all(|report| report.find(mark).is_some_and(|at| at < 200)));
+}
+
+#[test]
+fn runs_that_are_not_executed_are_reported() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("far.ascii"), "0.5 0 99999999999 8 1\n").unwrap();
+    fs::write(folder.0.join("junk.ascii"), "<b> | 0\n").unwrap();
+    let text =
+        "workloads = [\"far.ascii\", \"junk.ascii\"]\nschedulers = [\"noop\", \"deadline\", \"cfq\"]\n";
+    let (runs, out) = (study(&folder, text).unwrap(), folder.0.join("out"));
+    let store = Store::open(&out).unwrap();
+    let ended = drive(&runs, &Executor::new(Catalogue::default()), &store, 1, &|_| ()).unwrap();
+    let problems: Vec<_> = ended.errors.iter().map(|(run, error)| (run.line(), error.to_string())).collect();
+    assert_eq!(problems.len(), 6);
+    let summary = Summary::of(&runs, &store, &problems).unwrap();
+    let [far, junk] = &summary.gaps[..] else { panic!("{:?}", summary.gaps) };
+    let start = "not executed: far.ascii on its drive shown seed 1: noop, and 2 further runs: far.ascii: ";
+    assert!(far.starts_with(start) && far.contains("no request that can be replayed"), "{far}");
+    assert!(
+        junk.starts_with("not executed: junk.ascii on its drive shown seed 1: noop, and 2 fur"),
+        "{junk}"
+    );
+    assert_eq!(problem_lines(&problems).len(), 2);
+    let (markdown, html) = (summary.markdown("t"), summary.html("t"));
+    assert!(markdown.contains(far) && markdown.contains(junk), "{markdown}");
+    assert!(html.contains(far), "{html}");
+    // With results of other runs beside.
+    let all = study(&folder, &text.replace("\"far", "\"a.ascii\", \"far")).unwrap();
+    drive(&all, &Executor::new(Catalogue::default()), &store, 1, &|_| ()).unwrap();
+    let summary = Summary::of(&all, &store, &problems).unwrap();
+    assert_eq!((summary.schedulers.len(), &summary.gaps[0]), (3, far));
+    // At most ten reasons.
+    let many: Vec<_> = (0..13).map(|n| (format!("run {n}"), format!("reason {n}"))).collect();
+    let gaps = Summary::of(&all, &store, &many).unwrap().gaps;
+    assert_eq!(gaps[9], "not executed: run 9: reason 9");
+    assert_eq!(gaps[10..], ["not executed: and 3 further reasons; the command prints all on standard error"]);
 }
 
 /// The library that lists the files of a pattern leaves them out.

@@ -14,7 +14,7 @@ use elevator::text::counted;
 use evaluation::report::format::printable;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use schedulers::registry::Catalogue;
-use study::{Copies, Executor, Run, Store, Study, Summary, drive};
+use study::{Copies, Executor, Run, Store, Study, Summary, drive, problem_lines};
 
 use crate::error::Error;
 use crate::output_file::{self, Generated, are_apart, can_be_generated};
@@ -81,15 +81,15 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     if !arguments.quiet {
         say!("{}: {}", arguments.file.display(), Study::describe(&runs));
     }
-    let store = match &arguments.on {
+    let (store, problems) = match &arguments.on {
         Some(address) => {
             let on = python::On { address, file: &arguments.file, out: &out, copies: &copies };
-            python::execute(&on, &arguments.only, arguments.quiet)?;
-            Store::open(&out)?
+            let problems = python::execute(&on, &arguments.only, arguments.quiet)?;
+            (Store::open(&out)?, problems)
         }
         None => execute(arguments, &runs, &out, catalogue)?,
     };
-    let summary = Summary::of(&runs, &store)?;
+    let summary = Summary::of(&runs, &store, &problems)?;
     print(arguments, &summary)?;
     summary.omissions.iter().for_each(|line| say!("{line}"));
     if let Some(path) = &arguments.report {
@@ -104,13 +104,16 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     }
 }
 
+/// The lines of runs that could not be executed, and the reasons.
+type Problems = Vec<(String, String)>;
+
 /// Executes the missing runs on this machine and prints the reasons of those that cannot be executed.
 fn execute(
     arguments: &StudyArguments,
     runs: &[Run],
     out: &Path,
     catalogue: Catalogue,
-) -> Result<Store, Error> {
+) -> Result<(Store, Problems), Error> {
     let store = Store::open(out)?;
     let missing = runs.iter().filter(|run| !store.has(&run.id)).count();
     let bar = bar(missing, arguments.quiet);
@@ -133,21 +136,9 @@ fn execute(
     });
     bar.finish_and_clear();
     let ended = ended?;
-    // Each once: a file that cannot be read is the input of many runs.
-    let mut problems: Vec<(String, String, u64)> = Vec::new();
-    for (run, error) in &ended.errors {
-        let error = error.to_string();
-        match problems.iter_mut().find(|(_, known, _)| *known == error) {
-            Some((_, _, further)) => *further += 1,
-            None => problems.push((run.line(), error, 0)),
-        }
-    }
-    for (run, error, further) in problems {
-        match further {
-            0 => say!("{run}: {error}"),
-            _ => say!("{run}, and {}: {error}", counted(further, "further run")),
-        }
-    }
+    let problems: Problems =
+        ended.errors.iter().map(|(run, error)| (run.line(), error.to_string())).collect();
+    problem_lines(&problems).iter().for_each(|line| say!("{line}"));
     if !arguments.quiet {
         let executed = counted(ended.executed as u64, "run");
         say!("{executed} executed, {} complete before; results in {}", ended.skipped, out.display());
@@ -155,7 +146,7 @@ fn execute(
     if ended.interrupted {
         return Err(Error::Suspended);
     }
-    Ok(store)
+    Ok((store, problems))
 }
 
 fn out(arguments: &StudyArguments) -> Result<PathBuf, Error> {

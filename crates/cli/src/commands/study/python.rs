@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use study::Copies;
 
+use super::Problems;
 use crate::error::Error;
 use crate::interrupt;
 
@@ -66,9 +67,9 @@ pub(super) struct On<'a> {
 }
 
 /// Executes the missing runs on a Dask cluster: the package distributes them, writes the same files and prints the reasons of runs that cannot be
-/// executed. A signal ends the package as well, which cancels its tasks; the next start continues. Runs of another version would be missing here and be
+/// executed, which this function returns with the lines of these runs. A signal ends the package as well, which cancels its tasks; the next start continues. Runs of another version would be missing here and be
 /// executed again, so the package verifies the version.
-pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), Error> {
+pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<Problems, Error> {
     let python = interpreter();
     let mut command = Command::new(&python);
     command.args([
@@ -85,7 +86,7 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
         ::study::VERSION,
         "--out",
     ]);
-    command.arg(on.out).stdin(Stdio::piped());
+    command.arg(on.out).stdin(Stdio::piped()).stdout(Stdio::piped());
     only.iter().for_each(|only| {
         command.args(["--only", only]);
     });
@@ -101,10 +102,12 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
         // If the package has ended already, its status has the reason.
         let _ = stdin.write_all(&text);
     }
-    let status = guard.wait().map_err(|error| failed(&error))?;
+    let (status, text) = guard.output().map_err(|error| failed(&error))?;
     match status.code() {
-        // Some runs have no rows: it has printed the reasons.
-        Some(0 | 4) => Ok(()),
+        Some(0) => Ok(Problems::new()),
+        // Some runs have no rows.
+        Some(4) => serde_json::from_slice(&text)
+            .map_err(|error| Error::Failed(format!("{name}: the reasons of runs without results: {error}"))),
         _ if interrupt::requested() => Err(Error::Suspended),
         Some(130) => Err(Error::Suspended),
         // It has printed the reason.
