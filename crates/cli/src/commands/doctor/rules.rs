@@ -243,14 +243,19 @@ fn limits(cgroup: &Cgroup) -> Vec<String> {
     settings.map(|(key, value, file)| format!("{key}={value} in /{file}")).collect()
 }
 
-/// Whether the unit's files set a weight.
+/// The kernel's default of both weights, which systemd does not convert.
+const DEFAULT_WEIGHT: &str = "100";
+
+/// Whether the unit's files set a weight other than the default.
 fn has_configured_weight(cgroup: &Cgroup) -> bool {
-    cgroup.configured(|key| key == "IOWeight" || key == "IODeviceWeight").is_some()
+    let weight = cgroup.configured(|key| key == "IOWeight");
+    let of_devices = cgroup.settings().filter(|(key, ..)| *key == "IODeviceWeight");
+    of_devices.chain(weight).any(|(_, value, _)| value.split_whitespace().last() != Some(DEFAULT_WEIGHT))
 }
 
 /// The weights of a group in `io.weight` and `io.bfq.weight`, unless they are the default.
 pub(super) fn weights(roots: &Roots, cgroup: &Cgroup) -> [Option<String>; 2] {
-    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == "100");
+    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == DEFAULT_WEIGHT);
     ["io.weight", "io.bfq.weight"]
         .map(|file| cgroup.read(roots, file).filter(|text| !text.lines().all(default)))
 }

@@ -448,6 +448,10 @@ fn a_weight_that_the_group_does_not_have_is_reported() {
         let found = what(settings, "default 100");
         assert!(found.len() == 1 && found[0].contains("not in io.bfq.weight"), "{found:?}");
     }
+    // Regression: the default is in effect.
+    for settings in ["IOWeight=100", "IOWeight=300\nIOWeight=100", "IODeviceWeight=/srv 100"] {
+        assert_eq!(what(settings, "default 100"), [""; 0], "{settings}");
+    }
     system.write(bfq, "default 118");
     assert_eq!(what("IOWeight=300", "default 100"), [""; 0]);
     let not_of_sda = "is not applied: io.bfq.weight of system.slice/db.service has no weight for sda";
