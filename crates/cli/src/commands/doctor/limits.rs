@@ -53,13 +53,19 @@ fn settings(cgroup: &Cgroup) -> Vec<Setting<'_>> {
     let kinds = || LIMITS.iter().map(|(kind, _)| kind).chain(&OTHERS);
     for (key, text, file) in cgroup.settings() {
         let Some(kind) = kinds().find(|kind| kind.key == key) else { continue };
-        let Some((path, value)) = text.rsplit_once(char::is_whitespace) else { continue };
-        let path = path.trim().trim_matches(['"', '\'']);
+        let Some((path, value)) = path_and_value(text) else { continue };
         all.retain(|known| (known.kind.key, known.path) != (key, path));
         all.push(Setting { kind, path, value, text: format!("/{file}: {key}={text}") });
     }
     all.retain(|one| one.value != "infinity" && !one.path.contains('%'));
     all
+}
+
+/// The first word, which may be quoted, and what follows it.
+fn path_and_value(text: &str) -> Option<(&str, &str)> {
+    let quoted = ['"', '\''].into_iter().find_map(|quote| text.strip_prefix(quote)?.split_once(quote));
+    let (path, value) = quoted.or_else(|| text.split_once(char::is_whitespace))?;
+    Some((path, value.trim())).filter(|(_, value)| !value.is_empty())
 }
 
 /// The findings about the settings of a group for the device `at`, one of those that it used.
@@ -86,12 +92,18 @@ fn device_setting(
     at: &Stack,
     home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Option<Finding> {
-    let Setting { kind: Kind { link, file, .. }, path, text, .. } = setting;
+    let Setting { kind: Kind { link, file, .. }, path, value, text } = setting;
     if *link == "latency" && cgroup.read(roots, file).is_none() {
         // Another finding has it.
         return None;
     }
     let problem = |what, fix| Some(finding(Level::Problem, link, what, fix));
+    if *link == "limit" && size(value).is_none() {
+        return problem(
+            format!("{text} has no effect: '{value}' is no limit"),
+            "write one value, such as 5M or infinity".to_owned(),
+        );
+    }
     let (name, node) = (&at.itself().name, at.itself().node());
     let name_it = format!("write {} instead of {path}", node.display());
     // Of btrfs the path has a number without a device.
@@ -223,12 +235,31 @@ fn value_of<'a>(text: &'a str, (major, minor): Number, field: &str) -> Option<&'
     line.split_whitespace().find_map(|word| word.strip_prefix(field)).filter(|value| *value != "max")
 }
 
-/// A number with one of systemd's decimal suffixes: `5M`, `1.5G`.
+/// A number with systemd's decimal suffixes, which add up in falling order: `5M`, `1.5G`, `1G 500M`.
 fn size(text: &str) -> Option<u64> {
-    let text = text.strip_suffix('B').unwrap_or(text);
-    let digits = text.trim_end_matches(['K', 'M', 'G', 'T', 'P', 'E']);
-    let power =
-        ["", "K", "M", "G", "T", "P", "E"].iter().position(|known| *known == &text[digits.len()..])?;
-    let number: f64 = digits.parse().ok()?;
-    Some((number * 1000_f64.powi(power as i32)).round() as u64)
+    let (mut sum, mut below) = (0.0, usize::MAX);
+    for word in text.split_whitespace() {
+        let word = word.strip_suffix('B').unwrap_or(word);
+        let digits = word.trim_end_matches(['K', 'M', 'G', 'T', 'P', 'E']);
+        let power =
+            ["", "K", "M", "G", "T", "P", "E"].iter().position(|known| *known == &word[digits.len()..])?;
+        if power >= below {
+            return None;
+        }
+        below = power;
+        sum += digits.parse::<f64>().ok()? * 1000_f64.powi(power as i32);
+    }
+    (below != usize::MAX).then_some(sum.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_add_up_in_falling_order() {
+        let sizes = ["5M", "1.5G", "1G 500M", "7", "9KB"].map(size);
+        assert_eq!(sizes, [5_000_000, 1_500_000_000, 1_500_000_000, 7, 9_000].map(Some));
+        assert_eq!(["5M 6M", "5M 1G", "fast", "", "5MM"].map(size), [None; 5]);
+    }
 }

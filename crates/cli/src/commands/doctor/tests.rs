@@ -291,6 +291,15 @@ fn a_limit_for_a_device_that_is_absent_or_not_used_is_reported() {
         );
         assert_eq!(found, [(Level::Problem, expected, "write /dev/sda instead of /other".to_owned())]);
     }
+    // Regression: a second value was read as part of the path.
+    for (setting, value) in
+        [("/dev/sda 5M 6M", "5M 6M"), ("\"/dev/sda\" fast", "fast"), ("/dev/sda 5M 1G", "5M 1G")]
+    {
+        let expected = format!("{UNIT}: IOReadBandwidthMax={setting} has no effect: '{value}' is no limit");
+        let fix = "write one value, such as 5M or infinity".to_owned();
+        let found = system.of_link("limit", &format!("IOReadBandwidthMax={setting}"));
+        assert_eq!(found, [(Level::Problem, expected, fix)]);
+    }
     // It removes a limit; the directory of a specifier is unknown.
     let without = "IOWriteBandwidthMax=/dev/nosuch infinity\nIOReadBandwidthMax=%h 5M";
     assert_eq!(system.of_link("limit", without), []);
