@@ -178,6 +178,19 @@ fn writes_need_permission_and_a_device_that_nothing_uses() {
         assert!(error(&refused).contains("is read-only"), "{}", error(&refused));
         assert!(read_only("--setrw"));
     }
+    // Regression: a table of 0 MB/s.
+    let discards = looped.directory.join("discards");
+    for text in [
+        "[a]\nrw=trim\nbs=4k\nsize=64k\ndirect=1\n",
+        "# dwell recording 1\n0 50000 8,0 D 0 4096 - 1 p\n9 50000 8,0 D 8192 4096 - 1 p\n",
+    ] {
+        fs::write(&discards, text).expect("discards");
+        let name = discards.to_string_lossy();
+        let none = dwell(&["replay", &name, &looped.node, "--here", "--allow-writes", "-q"]);
+        assert_eq!(none.status.code(), Some(6), "{}", error(&none));
+        assert!(error(&none).contains("has no request that can be replayed"), "{}", error(&none));
+        assert!(none.stdout.is_empty());
+    }
     let written = replay(&["--allow-writes"]);
     assert!(written.status.success(), "{}", error(&written));
     assert!(looped.content()[..65_536].iter().all(|&byte| byte == 0), "the job was executed");

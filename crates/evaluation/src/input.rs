@@ -100,6 +100,8 @@ pub struct Replaying {
     /// By its time stamps instead of in closed loops: the option that asks for it, for messages.
     pub open: Option<&'static str>,
     pub reads_only: bool,
+    /// On a device, which executes no discards, instead of a model.
+    pub on_device: bool,
     /// Another draw of the random numbers of a built-in workload or job file; 0 and 1 are as written.
     pub seed: u64,
 }
@@ -171,6 +173,9 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
             "{path}: [{}] writes; --allow-writes permits that, and destroys the data on the device",
             job.name
         )));
+    }
+    if how.on_device && jobs.only_discards().is_some() {
+        return Err(none_left(path, ": every job discards, and discards are left out on a device"));
     }
     jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).chain(jobs.only_discards()).collect();
@@ -315,15 +320,20 @@ fn unreadable(error: &traces::Error) -> Error {
     })
 }
 
+fn none_left(path: &str, why: &str) -> Error {
+    Error::Input(format!("{path}: has no request that can be replayed{why}"))
+}
+
 fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
-    let mut left_out = 0;
+    let (mut left_out, mut executable) = (0, 0_u64);
     let mut times: Option<(Time, Time)> = None;
     let mut next = |recording: &mut Recording| {
         loop {
             match next_record(recording)? {
                 Some(record) if how.reads_only && record.op != Op::Read => left_out += 1,
                 record => {
+                    executable += u64::from(record.as_ref().is_some_and(|record| record.op != Op::Discard));
                     if let Some(at) = record.as_ref().map(|record| record.at) {
                         times = Some(times.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
                     }
@@ -345,7 +355,10 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     if replay.requests() == 0 {
         let skips = recording.skips().to_string().replace('\n', "; ");
         let skips = if skips.is_empty() { skips } else { format!(": {skips}") };
-        return Err(Error::Input(format!("{path}: has no request that can be replayed{skips}")));
+        return Err(none_left(path, &skips));
+    }
+    if how.on_device && executable == 0 {
+        return Err(none_left(path, ": it has only discards, which are left out on a device"));
     }
     let interpretation = recording.interpretation();
     notes.insert(0, format!("{path}: {interpretation}"));

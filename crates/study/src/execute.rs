@@ -212,8 +212,8 @@ impl Executor {
             let reading = if run.kind == Kind::Recording { run.reading.clone() } else { Reading::default() };
             let how = Replaying {
                 open: (run.open && run.kind == Kind::Recording).then_some("open"),
-                reads_only: false,
                 seed,
+                ..Replaying::default()
             };
             match input::open(&key.place, &reading, how, capacity) {
                 Ok(opened) => {

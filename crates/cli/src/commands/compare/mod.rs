@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     }
     let options = options(arguments, &device)?;
     // Last, because a recording may take minutes to read.
-    let how = Replaying { open: arguments.open.then_some("--open"), reads_only: false, seed: 0 };
+    let how = Replaying { open: arguments.open.then_some("--open"), ..Replaying::default() };
     let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
     if workload.by_time {
         let why = "the requests arrive at given times, so that a faster scheduler ends no earlier";

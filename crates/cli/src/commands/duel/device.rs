@@ -107,7 +107,7 @@ pub(super) fn run(arguments: &DuelArguments, device: &Path, catalogue: Catalogue
     let jobs = arguments.jobs.iter().map(|job| {
         let name =
             job.to_str().ok_or_else(|| Error::Usage(format!("{}: is no UTF-8 name", job.display())))?;
-        let how = Replaying { reads_only: !arguments.allow_writes, ..Replaying::default() };
+        let how = Replaying { reads_only: !arguments.allow_writes, on_device: true, ..Replaying::default() };
         let opened = workload::open(name, &Reading::default().options(), how, capacity)?;
         Ok((name.to_owned(), opened))
     });

@@ -102,7 +102,7 @@ const ADVICE: &str = "--no-switch measures the active scheduler only, --even-if-
 pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Prepared::of(arguments)?;
     let by_stamps = (arguments.timing == Timing::Stamps).then_some("--timing stamps");
-    let how = Replaying { open: by_stamps, reads_only: !arguments.allow_writes, seed: 0 };
+    let how = Replaying { open: by_stamps, reads_only: !arguments.allow_writes, on_device: true, seed: 0 };
     let reading = arguments.reading.options();
     let opened = workload::open(&arguments.workload, &reading, how, device.capacity())?;
     let note = |line: &str| {
