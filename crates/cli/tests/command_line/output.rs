@@ -239,6 +239,25 @@ fn a_closed_pipe_is_not_an_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
 }
 
+/// `dwell compare ... --report FILE | true`: the files were not written.
+#[test]
+fn files_are_written_even_if_no_one_reads_the_table() {
+    let directory = Directory::new("no-reader");
+    let job = directory.file("job.fio", "[a]\nrw=randread\nsize=64k\n");
+    for command in ["compare", "run"] {
+        let [report, log] = ["r.html", "q.jsonl"].map(|name| directory.path(&format!("{command}-{name}")));
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        program.args([command, &job, "-s", "noop", "-q", "--report", &report, "--explain", &log]);
+        let output = program.stdout(writer).output().expect("the program runs");
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
+        for file in [report, log] {
+            assert!(fs::metadata(&file).is_ok_and(|found| found.len() > 0), "{file}");
+        }
+    }
+}
+
 /// `dwell tune /dev/sda 2>&1 | head -1`: a message that cannot be written must not end the work.
 #[test]
 fn a_closed_standard_error_ends_nothing() {

@@ -163,14 +163,14 @@ fn print(
     let key = output.sort.or(arguments.optimise).unwrap_or(default);
     let mut ranking = Ranking::of(runs, key, by_time);
     ranking.is_timed = is_timed;
-    if output.json {
+    let printed = if output.json {
         let best = ranking.rows.first().map(|row| row.run);
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.remarks().collect::<Vec<_>>(),
             "limit": best.and_then(|run| run.limit.as_ref()), "runs": runs,
         });
-        output.print(&object(&of)?)?;
+        output.print(&object(&of)?)
     } else {
         let style = output.style();
         let processes =
@@ -178,9 +178,10 @@ fn print(
         let with_members =
             ranking.rows.iter().filter(|row| arguments.members && !row.run.measured.members.is_empty());
         let members = with_members.map(|row| members(row.run, style));
-        output.results(&ranking, &processes.chain(members).collect::<Vec<_>>())?;
-    }
-    output.write(comparison, runs, &ranking)
+        output.results(&ranking, &processes.chain(members).collect::<Vec<_>>())
+    };
+    // The files are written even if no one reads the table.
+    output.write(comparison, runs, &ranking).and(printed)
 }
 
 #[cfg(test)]

@@ -139,12 +139,12 @@ fn print(
     let output = &arguments.output;
     let default = if lasts_fixed_time { SortKey::Work } else { SortKey::Time };
     let ranking = Ranking::new(runs, output.sort.unwrap_or(default));
-    if output.json {
+    let printed = if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.notices, "runs": runs,
         });
-        output.print(&object(&of)?)?;
+        output.print(&object(&of)?)
     } else {
         let style = output.style();
         let mut more = Vec::new();
@@ -155,7 +155,8 @@ fn print(
                 more.push(members(run, style));
             }
         }
-        output.results(&ranking, &more)?;
-    }
-    output.write(comparison, runs, &ranking)
+        output.results(&ranking, &more)
+    };
+    // The files are written even if no one reads the table.
+    output.write(comparison, runs, &ranking).and(printed)
 }
