@@ -29,9 +29,15 @@ impl Drop for Folder {
 }
 
 fn report(folder: &Folder) -> String {
+    report_of(folder, &[RECORDING])
+}
+
+fn report_of(folder: &Folder, compare: &[&str]) -> String {
     let path = folder.0.join("report.html");
     let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
-        .args(["compare", RECORDING, "-q", "--report"])
+        .arg("compare")
+        .args(compare)
+        .args(["-q", "--report"])
         .arg(&path)
         .env_remove("DWELL_DRIVE")
         .env("DWELL_CONFIG", "")
@@ -71,6 +77,23 @@ fn a_report_of_ten_thousand_requests_has_all_charts_and_is_small() {
         assert!(!page.contains(loaded), "'{loaded}'");
     }
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+}
+
+/// Regression: 2.1 and 2.6 MB.
+#[test]
+fn a_report_of_all_schedulers_and_hundreds_of_processes_is_small() {
+    let folder = Folder::new("all");
+    let job = folder.0.join("many.fio");
+    for (processes, requests) in [(50, 200), (200, 50)] {
+        let text = format!(
+            "[p]\nrw=randrw\nbssplit=512/20:4k/30:64k/30:1m/20\nsize=1g\nnumber_ios={requests}\nnumjobs={processes}\ndirect=1\n"
+        );
+        fs::write(&job, text).expect("a job file");
+        let page = report_of(&folder, &[&job.to_string_lossy(), "--all"]);
+        assert!(page.len() < SIZE_MAX, "{processes} processes: {} bytes", page.len());
+        assert!(page.contains("shows one in 2 requests of each process"));
+        assert_eq!(page.contains("more</p>"), processes == 200, "a rest of the rows");
+    }
 }
 
 /// Chromium with a profile of its own.

@@ -36,16 +36,23 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
         page.chart(&sizes(&run.timeline));
     }
     page.write(format_args!("<h2>Two schedulers side by side</h2>"));
+    let requests: usize = runs.iter().map(|run| run.timeline.points.len()).sum();
+    let step = requests.div_ceil(MARKS).max(1);
     page.note(HEAD);
+    if step > 1 {
+        page.note(&format!(
+            "With this many schedulers, the first chart shows one in {step} requests of each process; the other charts count all requests."
+        ));
+    }
     let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
     page.choices(&names);
-    for (run, charts) in runs.iter().zip(side_by_side(runs)) {
+    for (run, charts) in runs.iter().zip(side_by_side(runs, step)) {
         page.choice(&run.scheduler);
         page.write(format_args!("{}", summary(run)));
         charts.iter().for_each(|chart| page.chart(chart));
         match &run.outcome {
             Some(outcome) => machine::sections(&mut page, outcome),
-            None => processes(&mut page, run),
+            None => processes(&mut page, run, PROCESSES.min(ROWS / runs.len())),
         }
         page.end_choice();
     }
@@ -54,9 +61,9 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
 }
 
 /// The charts over time of each run. Charts of the same kind have the same axes.
-fn side_by_side(runs: &[&Run]) -> Vec<Vec<Chart>> {
+fn side_by_side(runs: &[&Run], step: usize) -> Vec<Vec<Chart>> {
     let charts = |run: &&Run| {
-        let head = head(&run.timeline, &run.names);
+        let head = head(&run.timeline, &run.names, step);
         std::iter::once(head).chain(over_time(&run.timeline)).collect()
     };
     let mut all: Vec<Vec<Chart>> = runs.iter().map(charts).collect();
@@ -66,11 +73,15 @@ fn side_by_side(runs: &[&Run]) -> Vec<Vec<Chart>> {
     all
 }
 
-/// Rows of the table of processes.
+/// Rows of a table of processes.
 const PROCESSES: usize = 200;
+/// Rows of all tables of processes, which bound the size of the report.
+const ROWS: usize = 1600;
+/// Marks in the charts of the head of all schedulers, which bound the size of the report.
+const MARKS: usize = 120_000;
 
-fn processes(page: &mut Page, run: &Run) {
-    let (rows, left_out) = columns::processes(run, PROCESSES);
+fn processes(page: &mut Page, run: &Run, most: usize) {
+    let (rows, left_out) = columns::processes(run, most);
     page.write(format_args!("<h4>Processes</h4>"));
     page.table(
         &columns::PROCESS_HEADS.map(|head| head.replace('\n', " ")),
@@ -168,8 +179,8 @@ fn marks(timeline: &Timeline, names: &BTreeMap<u32, String>) -> BTreeMap<String,
 }
 
 /// Position of the head over time: the busiest processes in colours of their own, the same in every scheduler's chart, and all
-/// others together.
-fn head(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Chart {
+/// others together; of the requests of each process one in `step`.
+fn head(timeline: &Timeline, names: &BTreeMap<u32, String>, step: usize) -> Chart {
     let mut chart = Chart::new("time, s", "position, 10^9 bytes", 460);
     let waits = timeline.waits.iter().map(|wait| (wait.from_ns as f64 / 1e9, wait.to_ns as f64 / 1e9));
     chart.shade(waits.collect());
@@ -184,7 +195,7 @@ fn head(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Chart {
         let writes = (format!("{name} (writes)"), Mark::Dashes, writes);
         for (name, kind, points) in [(name.to_owned(), Mark::Dots, reads), writes] {
             if !points.is_empty() {
-                chart.add(&name, colour.to_owned(), kind, points);
+                chart.add(&name, colour.to_owned(), kind, points.into_iter().step_by(step).collect());
             }
         }
     };
@@ -265,25 +276,30 @@ mod tests {
     use super::*;
 
     /// One request of each of `tasks` tasks. Tasks with an even number belong to one process.
-    fn drawn(tasks: u32) -> Vec<(String, usize)> {
+    fn drawn(tasks: u32, step: usize) -> Vec<(String, usize)> {
         let point =
             |task| Point { arrived_ns: 0, from_ns: 0, to_ns: 1, sector: 8, sectors: 8, write: false, task };
         let points = (1..=tasks).map(point).collect();
         let name = |task: u32| if task.is_multiple_of(2) { "make".to_owned() } else { format!("cc-{task}") };
         let names = (1..=tasks).map(|task| (task, name(task))).collect();
-        let chart = head(&Timeline { points, ..Timeline::default() }, &names);
+        let chart = head(&Timeline { points, ..Timeline::default() }, &names, step);
         chart.contents().into_iter().map(|(name, points)| (name.to_owned(), points)).collect()
     }
 
     #[test]
     fn the_chart_of_many_processes_names_the_busiest() {
-        let few = drawn(7);
+        let few = drawn(7, 1);
         assert_eq!(few.len(), 5, "{few:?}");
         assert!(few.contains(&("make".to_owned(), 3)), "{few:?}");
-        let many = drawn(2000);
+        let many = drawn(2000, 1);
         assert_eq!(many.len(), NAMES + 1);
         assert!(many.contains(&("make".to_owned(), 1000)));
         assert_eq!(many.last(), Some(&("969 others".to_owned(), 1000 + 1 - NAMES)));
+        let fewer = drawn(2000, 2);
+        assert!(
+            fewer.len() == NAMES + 1 && fewer.contains(&("make".to_owned(), 500)),
+            "each process has marks"
+        );
     }
 
     #[test]
