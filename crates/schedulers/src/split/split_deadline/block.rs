@@ -34,7 +34,8 @@ impl SplitDeadline {
         }
     }
 
-    /// At the beginning of an fsync with a deadline, queued requests that may be in its transaction become urgent.
+    /// At the beginning of an fsync with a deadline, queued requests that may be in its transaction become urgent. Those that arrived when transactions
+    /// waited for dirty data stay where they are if transactions do so no more.
     fn promote(&mut self, now: Time, view: &View<'_>) {
         if self.running.is_empty() {
             return;
@@ -42,8 +43,10 @@ impl SplitDeadline {
         while let Some(id) = self.data.first() {
             self.data.remove_key(Self::data_key(id));
             let request = &view.requests[id];
-            self.others.take(now, request);
-            self.urgent.insert(request, self.due(request));
+            if let Some(due) = self.due(request) {
+                self.others.take(now, request);
+                self.urgent.insert(request, Some(due));
+            }
         }
     }
 

@@ -427,6 +427,21 @@ fn what_the_kernel_writes_is_not_urgent_if_transactions_do_not_wait_for_dirty_pa
     assert_eq!(t.table.dispatches(), during);
 }
 
+/// Regression: it was in no list, so that it was lost.
+#[test]
+fn data_that_arrived_when_transactions_waited_is_served_when_they_do_not() {
+    let mut t = host();
+    let data = t.caused(1, Op::Write, 800_000, 8);
+    t.dirty(1, 7, 0, 1500);
+    for _ in 0..2 {
+        // The fsync ends before the scheduler is asked for a request.
+        let (call, _) = t.fsync(0, 1);
+        t.returns(call);
+    }
+    assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
+    assert_eq!(t.table.dispatches(), data);
+}
+
 #[test]
 fn the_drives_cache_gets_a_quarter_of_the_background_data_while_an_fsync_runs() {
     for (is_running, until_us) in [(false, 47_000), (true, 71_750)] {
