@@ -36,14 +36,20 @@ pub(crate) struct CtlArguments {
 #[derive(Subcommand, Debug)]
 pub(crate) enum CtlCommand {
     /// Print queue, latencies, the scheduler with its streams or groups, and tunables
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl show --json")]
     Show {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Print the state in Prometheus text format
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl metrics")]
     Metrics,
     /// Switch to another scheduler; queued requests move to it
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl switch 'stream(deadline)'")]
     Switch {
         /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line)
         scheduler: String,
@@ -52,6 +58,8 @@ pub(crate) enum CtlCommand {
         drain: bool,
     },
     /// Set a tunable of the scheduler
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl tune stream_time_slice 50ms")]
     Tune {
         /// Name of the tunable
         tunable: String,
@@ -59,6 +67,8 @@ pub(crate) enum CtlCommand {
         value: String,
     },
     /// Write a decision log for a limited time
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl log decisions.log --for 10s")]
     Log {
         /// A new file
         file: PathBuf,
@@ -67,28 +77,39 @@ pub(crate) enum CtlCommand {
         during: String,
     },
     /// Print the members of an array ('dwell serve --member'), and what its coordinator does
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/md0.ctl array")]
     Array {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     /// Fail or replace a member of an array
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/md0.ctl member fail 2
+  dwell ctl /run/dwell/md0.ctl member replace 2 /dev/sdX")]
     Member {
         #[command(subcommand)]
         command: MemberCommand,
     },
     /// Stop the server
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl stop")]
     Stop,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum MemberCommand {
     /// Stop serving a member; its users get errors, as if the disk were removed
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/md0.ctl member fail 2")]
     Fail {
         /// The member, from 0
         member: u32,
     },
     /// Serve another disk, or the same one again, in the place of a member that is not served; prints the attached device
+    #[command(after_help = "Examples:
+  dwell ctl /run/dwell/md0.ctl member replace 2 /dev/sdX")]
     Replace {
         /// The member, from 0
         member: u32,

@@ -44,8 +44,12 @@ pub(crate) struct ListArguments {
 #[derive(Subcommand, Debug)]
 pub(crate) enum DrivesCommand {
     /// List the built-in drives
+    #[command(after_help = "Examples:
+  dwell drives list --wide")]
     List(ListArguments),
     /// Print a drive's description, with the origin of each number
+    #[command(after_help = "Examples:
+  dwell drives show wd5000aaks")]
     Show {
         /// A built-in drive or a file (.toml, .diskspecs, .parv)
         drive: String,
@@ -54,6 +58,8 @@ pub(crate) enum DrivesCommand {
         json: bool,
     },
     /// Replay a physical drive's measured trace and print the demerit
+    #[command(after_help = "Examples:
+  dwell drives validate wd5000aaks measured.trace")]
     Validate {
         /// A built-in drive or a file (.toml, .diskspecs, .parv)
         drive: String,

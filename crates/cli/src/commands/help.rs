@@ -27,38 +27,6 @@ const EXAMPLES: &str = "Examples:
   dwell compare par-read --at-most 20s     compare schedulers on a modelled disk
   dwell advise /dev/sda                    watch a device and recommend a scheduler";
 
-/// Examples of subcommands, which have none of their own; lines without `dwell` at the begin of each.
-const EXAMPLES_OF: [(&str, &str); 25] = [
-    ("patterns", "patterns list\npatterns --drive sda show --kind 0"),
-    ("patterns list", "patterns list\npatterns --drive sda --metric throughput list --json"),
-    ("patterns show", "patterns --drive sda show --kind 0\npatterns --drive sda show 3 --html cluster.html"),
-    (
-        "patterns merge",
-        "patterns --drive sda merge 3 7\npatterns merge fleet.parquet host-17.parquet host-18.parquet",
-    ),
-    ("patterns forget", "patterns --drive sda forget 3\npatterns --drive sda forget --all"),
-    ("patterns export", "patterns export host-17.parquet"),
-    ("patterns import", "patterns import fleet.parquet"),
-    ("ctl show", "ctl /run/dwell/disk.ctl show --json"),
-    ("ctl metrics", "ctl /run/dwell/disk.ctl metrics"),
-    ("ctl switch", "ctl /run/dwell/disk.ctl switch 'stream(deadline)'"),
-    ("ctl tune", "ctl /run/dwell/disk.ctl tune stream_time_slice 50ms"),
-    ("ctl log", "ctl /run/dwell/disk.ctl log decisions.log --for 10s"),
-    ("ctl array", "ctl /run/dwell/md0.ctl array"),
-    ("ctl member", "ctl /run/dwell/md0.ctl member fail 2\nctl /run/dwell/md0.ctl member replace 2 /dev/sdX"),
-    ("ctl member fail", "ctl /run/dwell/md0.ctl member fail 2"),
-    ("ctl member replace", "ctl /run/dwell/md0.ctl member replace 2 /dev/sdX"),
-    ("ctl stop", "ctl /run/dwell/disk.ctl stop"),
-    ("trace info", "trace info recordings/pgbench.ftrace.gz"),
-    ("trace patterns", "trace patterns recordings/pgbench.ftrace.gz --window 1s"),
-    ("trace recipe", "trace recipe ftrace >ftrace.sh"),
-    ("trace split", "trace split recordings/pgbench.ftrace.gz devices"),
-    ("trace convert", "trace convert recordings/pgbench.ftrace.gz pgbench.trace.zst --to-format dwell"),
-    ("drives list", "drives list --wide"),
-    ("drives show", "drives show wd5000aaks"),
-    ("drives validate", "drives validate wd5000aaks measured.trace"),
-];
-
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, \
     7 device changed or used by another program, 130 interrupted";
 
@@ -112,22 +80,7 @@ pub(crate) fn command() -> clap::Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n{EXAMPLES}\n\n{EXIT_CODES}\n"
     );
-    with_examples(command.help_template(template), "")
-}
-
-/// The command with [`EXAMPLES_OF`] its subcommands.
-fn with_examples(command: clap::Command, path: &str) -> clap::Command {
-    let command = match EXAMPLES_OF.iter().find(|(of, _)| *of == path) {
-        Some((_, lines)) => {
-            let lines: String = lines.lines().map(|line| format!("\n  dwell {line}")).collect();
-            command.after_help(format!("Examples:{lines}"))
-        }
-        None => command,
-    };
-    command.mut_subcommands(|sub| {
-        let path = format!("{path} {}", sub.get_name());
-        with_examples(sub, path.trim_start())
-    })
+    command.help_template(template)
 }
 
 /// Each group's commands with their one-line descriptions.

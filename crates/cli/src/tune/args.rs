@@ -147,6 +147,9 @@ pub(crate) struct TuneArguments {
 
 /// Show and change what the tuner has learned.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell patterns list
+  dwell patterns --drive sda show --kind 0")]
 pub(crate) struct PatternsArguments {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner", global = true)]
@@ -164,13 +167,18 @@ pub(crate) struct PatternsArguments {
 #[derive(Subcommand, Debug)]
 pub(crate) enum PatternsCommand {
     /// List drives and metrics; for a single one its kinds of load, and its clusters with charts
+    #[command(after_help = "Examples:
+  dwell patterns list
+  dwell patterns --drive sda --metric throughput list --json")]
     List {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    #[command(group = ArgGroup::new("of").required(true))]
     /// Show a kind of load (its requests, the expected value of each scheduler) or a cluster (its chart, its values, its successors)
+    #[command(group = ArgGroup::new("of").required(true), after_help = "Examples:
+  dwell patterns --drive sda show --kind 0
+  dwell patterns --drive sda show 3 --html cluster.html")]
     Show {
         /// A cluster's number
         #[arg(group = "of")]
@@ -186,6 +194,9 @@ pub(crate) enum PatternsCommand {
         json: bool,
     },
     /// Merge a cluster, or a kind of load, into another; or exported files into one; of two exports of one host, the one with more windows is kept
+    #[command(after_help = "Examples:
+  dwell patterns --drive sda merge 3 7
+  dwell patterns merge fleet.parquet host-17.parquet host-18.parquet")]
     Merge {
         /// The numbers are kinds of load
         #[arg(long)]
@@ -196,8 +207,10 @@ pub(crate) enum PatternsCommand {
         #[arg(required = true, value_name = "OTHER")]
         others: Vec<PathBuf>,
     },
-    #[command(group = ArgGroup::new("what").required(true))]
     /// Forget a cluster, what was learned about a kind of load, or a whole drive
+    #[command(group = ArgGroup::new("what").required(true), after_help = "Examples:
+  dwell patterns --drive sda forget 3
+  dwell patterns --drive sda forget --all")]
     Forget {
         /// A cluster's number
         #[arg(group = "what")]
@@ -210,6 +223,8 @@ pub(crate) enum PatternsCommand {
         all: bool,
     },
     /// Write the ratings of schedulers for each kind of load, with counts, for other hosts
+    #[command(after_help = "Examples:
+  dwell patterns export host-17.parquet")]
     Export {
         /// The file: one JSON object per line, or a table if it ends in .parquet ('-' for standard output)
         file: PathBuf,
@@ -218,6 +233,8 @@ pub(crate) enum PatternsCommand {
         host: Option<String>,
     },
     /// Add kinds of load that other hosts have learned and this host has not, by type of device
+    #[command(after_help = "Examples:
+  dwell patterns import fleet.parquet")]
     Import {
         /// Exported or merged files
         #[arg(required = true)]

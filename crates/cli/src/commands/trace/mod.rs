@@ -35,6 +35,8 @@ pub(crate) struct TraceArguments {
 #[derive(Subcommand, Debug)]
 pub(crate) enum TraceCommand {
     /// Print a recording's sizes, latency percentiles, queue depth and sequentiality; for several devices, one line each
+    #[command(after_help = "Examples:
+  dwell trace info recordings/pgbench.ftrace.gz")]
     Info {
         /// The recording ('-' for standard input)
         file: PathBuf,
@@ -44,6 +46,8 @@ pub(crate) enum TraceCommand {
         format: info::Format,
     },
     /// Print the kinds of load and clusters of windows that the tuner recognises in a recording
+    #[command(after_help = "Examples:
+  dwell trace patterns recordings/pgbench.ftrace.gz --window 1s")]
     Patterns {
         /// The recording ('-' for standard input)
         file: PathBuf,
@@ -57,11 +61,15 @@ pub(crate) enum TraceCommand {
         json: bool,
     },
     /// Print a shell script that records a device with another tool (ftrace, blktrace, bpftrace), for a machine without dwell
+    #[command(after_help = "Examples:
+  dwell trace recipe ftrace >ftrace.sh")]
     Recipe {
         /// The tool; without it, the recipes are listed
         name: Option<String>,
     },
     /// Write each device of a recording to a Parquet file of its own, in one pass
+    #[command(after_help = "Examples:
+  dwell trace split recordings/pgbench.ftrace.gz devices")]
     Split {
         /// The recording ('-' for standard input)
         from: PathBuf,
@@ -71,6 +79,8 @@ pub(crate) enum TraceCommand {
         reading: Reading,
     },
     /// Write a recording in another format
+    #[command(after_help = "Examples:
+  dwell trace convert recordings/pgbench.ftrace.gz pgbench.trace.zst --to-format dwell")]
     Convert {
         /// The recording ('-' for standard input)
         from: PathBuf,
