@@ -1,5 +1,5 @@
-//! A hash of the sources that determine results, for the identifiers of runs: results of another simulator are other results, although the number of
-//! the version may be the same.
+//! A hash of the sources that determine results, for the identifiers of runs: a change of the simulator changes them, even at the same
+//! version.
 
 use std::fs;
 use std::hash::Hasher;

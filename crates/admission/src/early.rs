@@ -1,8 +1,8 @@
 //! Small writes that continue before the server has answered.
 //!
 //! An answer of the server costs two wake-ups of processes, several times the time of a small write. While the scheduler admits the calls of an
-//! account at once, the next small writes continue immediately, and the server learns of them up to a millisecond later, of several at a time. As soon
-//! as it holds one of these calls, there is no answer to it, and the following calls wait for theirs. So the scheduler holds a writer at most
+//! account at once, the next small writes continue immediately, and the agent reports them to the server up to a millisecond later, several at a time. When the
+//! scheduler holds such a call, its answer is missing, and later calls wait for their answers again. So the scheduler holds a writer at most
 //! [`CALLS`] calls and [`BYTES`] bytes later than it would have, and charges what they made dirty as always.
 
 use std::collections::VecDeque;

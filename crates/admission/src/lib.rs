@@ -9,7 +9,7 @@
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
 //! | a server | held and later calls on its device wait for the next server, for a limited time; after that, calls continue until there is one |
 //! | the part of its scheduler above the block layer | the server admits all held and later calls |
-//! | the stopper, a process that stops threads in place of their stores | they continue, and are not stopped any more |
+//! | the stopper, a process that stops threads, because stores to mapped files cannot be intercepted | the threads continue, and are not stopped any more |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
 //! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]

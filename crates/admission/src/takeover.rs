@@ -1,8 +1,8 @@
 //! Takes the listener of a filter over from the keeper of an agent that has ended.
 //!
 //! A process has one filter with a listener, and the kernel accepts a second one only when the first listener is closed everywhere. All calls in
-//! between would fail. So a program whose agent has ended keeps its filter, and the next agent gets the keeper's listener. Which of
-//! the keepers has it? The program makes a call that has no effect but a number, and the keeper that answers it takes that number into its name.
+//! between would fail. So a program whose agent has ended keeps its filter, and the next agent gets the keeper's listener. To find that keeper, the program
+//! calls `fsync` on an invalid descriptor with a number in it; the keeper that answers the call puts the number into its process name.
 
 use std::ffi::CString;
 use std::fs;

@@ -1,8 +1,8 @@
 //! Admission of system calls: the protocol between an agent and a server after [`Request::Join`](crate::protocol::Request::Join).
 //!
-//! From then on the connection carries [`Message`]s of [`MESSAGE_BYTES`] bytes in both directions. A server that ends, or whose scheduler has
-//! no part above the block layer, holds nothing: when the connection breaks, the agent lets every call continue, and joins again when the server is
-//! back.
+//! From then on the connection carries [`Message`]s of [`MESSAGE_BYTES`] bytes in both directions. When it breaks,
+//! held and later calls wait for the next server, for a limited time; then they continue, and the agent joins again when a server is back. A server whose scheduler
+//! has no part above the block layer admits all calls.
 
 use crate::protocol::AccountTerms;
 

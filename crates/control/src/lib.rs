@@ -1,6 +1,7 @@
-//! The control protocol of a served device, and a client: what `dwell ctl`, `dwell top` and the tuner need of a server;
-//! what several crates read in `/proc`, and the words for
-//! system errors of files.
+//! What programs share that talk to a served device:
+//! - the control protocol and its client ([`protocol`], [`Client`], [`admission`], [`causes`]), for `dwell ctl`, `dwell top` and the tuner;
+//! - readers of `/proc` ([`mounts`], [`process`]);
+//! - messages about system errors of files ([`problem`]).
 //!
 //! A client sends one line of JSON and receives one line of JSON over a unix socket. [`protocol`] has the lines, [`Client`] the
 //! connection. The server's end is in the crate `server`.

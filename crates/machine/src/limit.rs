@@ -7,9 +7,9 @@
 //! - the time in which all requests cross the drive's interface (on one drive; an array may combine requests);
 //! - the time of each process alone, if the drive's buffer answers every request: think times, sleeps until a given time, and transfers over
 //!   the interface, in its own order. Requests that it submits together are transferred one after the other, while it thinks;
-//! - on one drive, the path of the head over the reads that its buffer cannot answer ([`visits`]), of each process and of all.
+//! - on one drive, the path of the head over the *unbuffered* reads, those that its buffer cannot answer ([`visits`]), of each process and of all.
 //!
-//! Other rotational delays, command overheads, the order of other accesses to the medium, parity and the controller of an array do not count:
+//! Rotational delays other than those on the path of unbuffered reads, command overheads, the order of other accesses to the medium, parity and the controller of an array do not count:
 //! read-ahead, the moves for another process, or a full queue can hide them. Service begins when the first process submits.
 //!
 //! The steps of the programs determine the limit, not the times of completions. It is therefore the same under each scheduler, unless a program

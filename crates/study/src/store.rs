@@ -5,7 +5,7 @@
 //! | `runs/part-*.parquet` | one row for each run |
 //! | `processes/part-*.parquet` | one row for each process of a run |
 //! | `windows/part-*.parquet` | one row for each window of a run, if the study has windows |
-//! | `pending/*.json` | the rows of runs that are in no part yet, by the first of these runs |
+//! | `pending/*.json` | the rows of runs that are in no part yet; a file is named after the first of these runs |
 //! | `lock` | locked while a process writes |
 //!
 //! A file appears under its name when it is complete. A part of `processes` and `windows` appears before the part of `runs` of the same name, and is

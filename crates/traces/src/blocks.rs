@@ -1,6 +1,6 @@
 //! Lines parsed on several threads.
 //!
-//! Each worker reads a block of whole lines, while the others wait or parse, and parses it: the text is in the cache of its processor. The
+//! Workers take turns to read a block of whole lines. Each parses the block that it read, which is still in the cache of its processor. The
 //! consumer takes the blocks in the order of the file.
 //! Everything that depends on the order (ids of devices, names of processes, anomalies, line numbers) is an [`Odd`] of a block, which the consumer
 //! replays between the items. So records, counts and errors are those of one thread.

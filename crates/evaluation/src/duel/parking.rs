@@ -1,7 +1,7 @@
 //! Parking: a loop device has at least four tags, so a device of depth 1 is emulated by keeping three of them busy.
 //!
-//! A parking area is behind the drive's end. A read there completes when the area's last block is read, or, for the first of them,
-//! when one more read has arrived than can be parked. The first read occupies the first scheduler tag until then, because no parked
+//! A parking area is behind the drive's end. A read there completes when the area's last block is read. The first one completes
+//! earlier: when more reads have arrived than can be parked. The first read occupies the first scheduler tag until then, because no parked
 //! request may hold that tag: BFQ makes processes above their share wait for exactly that tag, forever (`limit = 1` in
 //! `bfq_limit_depth`).
 

@@ -3,9 +3,9 @@
 //!
 //! When such a read is submitted, its process has no request in flight, and no other process ever accesses, nor did its own process before,
 //! anything near enough for the drive to have read ahead to it. The first sector then passes under the head between submission and completion. So
-//! - the passes of one process are in its order, each later than the last by the travel of the head, at least by the pauses between, and by
+//! - the visits of one process are in its order. Two consecutive ones are apart by at least the travel of the head, the pauses between them, and
 //!   the angle between the two sectors, which no order of requests changes;
-//! - of all passes in order of time, each is later than the one before by as much if both are of one process, else by the travel from the
+//! - of all visits in the order of time, two consecutive ones are apart by at least that minimum if both belong to one process, otherwise by the travel from the
 //!   nearest visit of another process.
 
 use std::collections::HashMap;

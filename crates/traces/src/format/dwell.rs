@@ -1,7 +1,7 @@
 //! Dwell's own format: one line per request with all fields of a [`Record`]. Written by `dwell record`.
 //!
-//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments, except `# process PID TEXT`: what is known about a process at
-//! the end, such as its control group, which replaces its name. The others have, separated by blanks:
+//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments, except `# process PID TEXT` at the end:
+//! readers use the text, for example the task's name and control group, as the name of the process. All other lines have these fields, separated by blanks:
 //!
 //! - *at*: **nanoseconds** since the recording began, ascending;
 //! - *response*: **nanoseconds** from then to the completion, or `-` if unknown;

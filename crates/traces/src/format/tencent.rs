@@ -7,8 +7,8 @@
 //! - *VolumeID*: a virtual disk. A file has thousands; choose one.
 //!
 //! Pitfalls: with whole seconds, all requests of a second would arrive at once. A seeded generator distributes them over their second, in
-//! file order. Consecutive seconds overlap: the 50,000 lines that Caffeine's cache simulator has as a sample are read completely only if
-//! a second may begin before the previous one is over.
+//! file order. Consecutive seconds overlap in the 50,000 lines that Caffeine's cache simulator has as a sample. The reader therefore accepts
+//! a second that begins before the previous one has ended; otherwise it would drop lines.
 //!
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.

@@ -87,7 +87,7 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("stonewall", Applied(NONE)),
     ("wait_for_previous", Applied("as `stonewall`")),
     ("wait_for", Applied("the name of a job before it")),
-    ("exitall", Applied("of one job, for all; a job in a pause ends within 10 ms")),
+    ("exitall", Applied("when one job has ended, all others end; a job in a pause within 10 ms")),
     ("exit_what", Applied("group, stonewall, all")),
     ("new_group", Applied("for `exitall`; results are by job")),
     ("nrfiles", Applied("1 to 100000; without effect if `filename` is given")),

@@ -1,5 +1,5 @@
 //! Verdicts: the published values that hold in an experiment. A scheduler's value counts by its ratio to the published winner; the winner's
-//! holds if the winner is ahead of every scheduler that it is ahead of in the paper. [`verdict`](super::super::verdict) has the rules for a ratio.
+//! value holds if the winner also beats here every scheduler that it beats in the paper. [`verdict`](super::super::verdict) has the rules for a ratio.
 
 use serde::Serialize;
 use workloads::scenario::{Figure, Paper};
