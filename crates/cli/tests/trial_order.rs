@@ -104,11 +104,17 @@ fn grep(n: u64) -> Box<dyn Program> {
     program(1, Span::from_millis(30 * n), (0_u64..).flat_map(file))
 }
 
-const LOADS: [(&str, Programs); 6] = [
+/// A reader of one file in large requests, as a backup.
+fn backup(n: u64) -> Box<dyn Program> {
+    program(1, Span::ZERO, (0..).map(move |i| Io::read(Sector(n * FAR + i * 128), Sectors(128))))
+}
+
+const LOADS: [(&str, Programs); 7] = [
     ("four direct readers", || (0..4).map(reader).collect()),
     ("reads beside writes", || vec![reader(0), reader(3), writer(6)]),
     ("greps", || (0..3).map(|n| grep(n * 2)).collect()),
     ("random reads", || (0..8).map(|n| at_random(n, 1, 1.0)).collect()),
+    ("a backup beside random reads", || vec![backup(0), at_random(1, 4, 1.0)]),
     ("random reads and writes", || (0..8).map(|n| at_random(n, 2, 0.7)).collect()),
     ("mixed", || vec![reader(0), reader(2), grep(4), at_random(1, 2, 0.8)]),
 ];

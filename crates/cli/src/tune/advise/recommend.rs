@@ -172,9 +172,17 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
         return;
     }
     let model = advice.replay.as_ref().filter(|model| model.unfit.is_none());
-    // Where the load has a sequential reader by its class, the class has its gain.
-    let is_random = matches!(class, LoadClass::RandomReads | LoadClass::RandomMix);
-    let starved = model.and_then(|model| model.starved.clone()).filter(|_| is_random);
+    // In the other classes the recording has enough of each reader's requests.
+    let is_random =
+        matches!(class, LoadClass::RandomReads | LoadClass::RandomMix | LoadClass::StreamAmongRandom);
+    let starved = model.and_then(|model| model.starved.as_ref()).filter(|_| is_random);
+    let judges = model.is_some() && (starved.is_none() || class != LoadClass::StreamAmongRandom);
+    let starved = starved.map(|process| {
+        format!(
+            "; {process} reads in sequence, but waits for random reads, so that the recording has few of its reads and the model may \
+             underestimate a scheduler that serves it"
+        )
+    });
     let model = model.and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
     let least = MODEL_ERROR * 100.0;
     let greatest = model.as_ref().filter(|(_, gain)| *gain >= 0.005);
@@ -217,12 +225,12 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
                 true => format!("the model and the class of the load ({})", class.in_words()),
                 false => "the model".to_owned(),
             };
-            let why = format!("expected by {by}; {no_measurement}");
+            let why = format!("expected by {by}{}; {no_measurement}", starved.unwrap_or_default());
             (Basis::Model, name.clone(), Some(*gain), confidence, why)
         }
         // The scheduler in use is not kept for its own sake: the advice would depend on what is set now.
         (Some(none), None, expected)
-            if (model.is_some() || expected.as_ref().is_none_or(|name| *name == none))
+            if (judges || expected.as_ref().is_none_or(|name| *name == none))
                 && is_no_better(advice, &none, model.is_some(), &gain) =>
         {
             let model = if model.is_some() { "neither the model nor " } else { "" };
@@ -236,7 +244,7 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
             );
             (Basis::Class, none, None, BY_CLASS, why)
         }
-        (_, None, expected) if model.is_some() => {
+        (_, None, expected) if judges => {
             let (confidence, why) = match expected {
                 None => {
                     let why = format!(
@@ -244,13 +252,7 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
                         class.in_words()
                     );
                     match starved {
-                        Some(process) => (
-                            BY_CLASS,
-                            format!(
-                                "{why}; {process} reads in sequence, but waits for random reads, so that the recording has few of its reads and \
-                                 the model may underestimate a scheduler that serves it; {no_measurement}"
-                            ),
-                        ),
+                        Some(starved) => (BY_CLASS, format!("{why}{starved}; {no_measurement}")),
                         None => (BY_BOTH, why),
                     }
                 }
@@ -264,7 +266,11 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
             (Basis::Model, advice.scheduler.clone(), None, confidence, why)
         }
         (_, None, Some(name)) => {
-            let why = format!("expected from the class of the load ({}); {no_measurement}", class.in_words());
+            let why = format!(
+                "expected from the class of the load ({}){}; {no_measurement}",
+                class.in_words(),
+                starved.unwrap_or_default()
+            );
             (Basis::Class, name, None, BY_CLASS, why)
         }
         (_, None, None) => {

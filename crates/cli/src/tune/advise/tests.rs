@@ -559,3 +559,28 @@ fn a_gain_within_the_error_of_the_model_is_in_the_reason() {
     assert!(why.contains("; process 7 (fio) reads in sequence") && why.contains("'dwell tune'"), "{why}");
     assert_eq!(again(LoadClass::Fast).0, confidence, "no head moves");
 }
+
+/// Regression: `advise` kept `none` for a reader that waits for random reads, where `tune` found +3800%: the model replays the few reads that the reader
+/// had, and has no gain.
+#[test]
+fn a_starved_reader_gets_the_scheduler_of_its_class() {
+    let starved = |gain, process: Option<&str>| {
+        let mut advice = expected(LoadClass::StreamAmongRandom, false, "none", Some(gain));
+        advice.replay.as_mut().unwrap().starved = process.map(str::to_owned);
+        (advice.basis, advice.better, advice.expected_gain) = (Basis::Nothing, None, None);
+        expect(&mut advice, LoadClass::StreamAmongRandom, Metric::Bandwidth, false);
+        (advice.better.clone(), advice.confidence, advice.why)
+    };
+    for gain in [-0.02, 0.01] {
+        let (better, confidence, why) = starved(gain, Some("process 7 (fio)"));
+        assert_eq!((better.as_deref(), confidence), (Some("bfq"), BY_CLASS), "{why}");
+        let start = "expected from the class of the load (a sequential reader among random requests); process 7 (fio) reads in";
+        assert!(why.starts_with(start) && why.contains("'dwell tune'"), "{why}");
+    }
+    let (better, confidence, why) = starved(0.07, Some("process 7 (fio)"));
+    assert_eq!((better.as_deref(), confidence), (Some("bfq"), BY_MODEL), "{why}");
+    assert!(why.contains("; process 7 (fio) reads in sequence"), "{why}");
+    // A reader that has all that it requests.
+    let (better, _, why) = starved(0.01, None);
+    assert_eq!(better, None, "{why}");
+}
