@@ -104,6 +104,16 @@ impl LoadClass {
     }
 }
 
+/// The share of a window's accesses that begin farther than 1 MiB from the end of the one before, 0 to 1.
+pub fn change_share(window: &Window) -> f64 {
+    let placed: Vec<&Access> = window.placed().collect();
+    let is_change = |two: &&[&Access]| {
+        let end = two[0].position.0 + u64::from(two[0].size.0);
+        end.abs_diff(two[1].position.0) > NEAR
+    };
+    placed.windows(2).filter(is_change).count() as f64 / placed.len().max(1) as f64
+}
+
 /// Whether the access `n`, which begins at `start`, continues one of the preceding accesses, by the ends of all.
 fn continues(ends: &[u64], n: usize, start: u64) -> bool {
     let nearest = |ends: &mut dyn Iterator<Item = &u64>| ends.map(|end| end.abs_diff(start)).min();

@@ -130,6 +130,9 @@ struct Advice {
     not_reported: u64,
     read_share: f64,
     random_share: f64,
+    /// The share of requests that move to another place.
+    #[serde(skip)]
+    change_share: f64,
     /// The share of the time with a request in flight.
     busy: f64,
     doubts: Vec<String>,

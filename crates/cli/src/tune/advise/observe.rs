@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use elevator::Op;
 use elevator::text::counted;
-use tuner::prior::LoadClass;
+use tuner::prior::{LoadClass, change_share};
 use tuner::{Analyser, KindDecision, Observed, SchedulerId, Why};
 use tuner_live::outside::Outside;
 use tuner_live::{Seen, Traffic, released_within};
@@ -117,6 +117,7 @@ impl Advice {
         self.not_reported += seen.missed;
         self.read_share = mean(self.read_share, seen.window.read_share());
         self.random_share = mean(self.random_share, seen.window.random_share());
+        self.change_share = mean(self.change_share, change_share(&seen.window));
         self.busy = mean(self.busy, seen.busy);
         // In the order of `LatencyClass`; the synchronous requests include all reads.
         let of = [Op::Read, Op::Write, Op::Read];

@@ -31,8 +31,9 @@ const BYPASSED_SURELY: f64 = 0.8;
 const MODEL_ERROR: f64 = 0.1;
 /// A load of fewer requests in all windows shows no effect of a scheduler.
 const FEWEST: u64 = 50;
-/// Readers that a scheduler serves in turn for a time each continue their last request at most requests.
-const ALTERNATING: f64 = 0.5;
+/// A scheduler that serves readers in turn, each for a time, moves between them at far fewer requests; one that does not moves at each, or at two of five if
+/// it merges each request with the next one.
+const ALTERNATING: f64 = 1.0 / 3.0;
 /// Nor does one that occupies the device for a smaller part of the time.
 const LEAST_BUSY: f64 = 0.001;
 
@@ -302,20 +303,26 @@ pub(super) fn set_too_late(
     again: &str,
 ) -> Option<String> {
     let (in_use, observed) = (advice.in_use(), advice.bytes_per_second);
-    let model = advice.replay.iter().filter(|model| model.unfit.is_none());
-    let mut rows = model.flat_map(|model| &model.results);
-    let model = rows.find(|row| row.scheduler == in_use).map(|row| row.megabytes_per_second * 1e6);
+    let fitting = advice.replay.iter().filter(|model| model.unfit.is_none());
+    let mut rows = fitting.flat_map(|model| &model.results);
+    let modelled = rows.find(|row| row.scheduler == in_use).map(|row| row.megabytes_per_second * 1e6);
     let less_than = |expected: f64, by: &str| {
         let rates = [observed, expected].map(|rate| bytes(rate as u64));
         (observed * 2.0 < expected)
             .then(|| format!("{in_use} gives {}/s instead of {}/s {by}", rates[0], rates[1]))
     };
-    let found = match (learned, model) {
-        (Some(learned), _) => less_than(learned, "in the windows of 'dwell tune'"),
-        (None, Some(model)) => less_than(model, "in the model"),
-        (None, None) => (class == LoadClass::Streams && advice.random_share >= ALTERNATING).then(|| {
-            let share = advice.random_share * 100.0;
-            format!("{in_use} serves sequential readers, and {share:.0}% of the requests are not sequential")
+    // The model may underestimate the scheduler. On a device that is often idle the readers pause.
+    let alternates =
+        class == LoadClass::Streams && advice.change_share >= ALTERNATING && advice.busy >= model::BUSY;
+    let found = match learned {
+        Some(learned) => less_than(learned, "in the windows of 'dwell tune'"),
+        None => modelled.and_then(|rate| less_than(rate, "in the model")).or_else(|| {
+            let share = advice.change_share * 100.0;
+            alternates.then(|| {
+                format!(
+                    "{in_use} serves sequential readers, and moves between them at {share:.0}% of the requests"
+                )
+            })
         }),
     };
     found.map(|found| {

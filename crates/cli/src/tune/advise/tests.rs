@@ -323,30 +323,35 @@ fn a_scheduler_in_use_without_its_effect_is_reported_with_the_command_that_sets_
         [note(11e6, Some(20e6), Some(36.0)), note(20e6, None, Some(36.0)), note(1e6, None, None)],
         [None, None, None]
     );
-    // Without a model that describes the device: by the positions of the requests.
-    let alternates = |class, random_share, unfit: Option<&str>| {
-        let replay = unfit.map(|why| {
+    // By the positions of the requests: without a model that describes the device, or with one that has no more. Regression: 41% was not enough, nor was any
+    // share beside a model with 7.8 MB/s, of a scheduler that gives 25.
+    let alternates = |class, change_share, replay: Option<(f64, Option<&str>)>| {
+        let replay = replay.map(|(megabytes_per_second, unfit)| {
             let results = vec![Row {
                 scheduler: "bfq".to_owned(),
                 gain: None,
-                megabytes_per_second: 0.02,
+                megabytes_per_second,
                 read_mean_ns: 1,
                 read_p99_ns: 1,
                 write_mean_ns: 0,
             }];
-            Modelled { results, unfit: Some(why.to_owned()), ..Modelled::default() }
+            Modelled { results, unfit: unfit.map(str::to_owned), ..Modelled::default() }
         });
         let scheduler = "bfq".to_owned();
-        let advice = Advice { scheduler, bytes_per_second: 4e5, random_share, replay, ..Advice::default() };
+        let bytes_per_second = 6e6;
+        let advice =
+            Advice { scheduler, bytes_per_second, change_share, replay, busy: 0.97, ..Advice::default() };
         set_too_late(&advice, class, None, "AGAIN")
     };
-    for unfit in [None, Some("far")] {
-        let note = alternates(LoadClass::Streams, 0.98, unfit).expect("it has no effect");
-        let start = "bfq serves sequential readers, and 98% of the requests are not sequential: it may have been set while";
+    for replay in [None, Some((0.02, Some("far"))), Some((7.8, None))] {
+        let note = alternates(LoadClass::Streams, 0.41, replay).expect("it has no effect");
+        let start = "bfq serves sequential readers, and moves between them at 41% of the requests: it may have been set while";
         assert!(note.starts_with(start) && note.ends_with(": AGAIN"), "{note}");
-        assert_eq!(alternates(LoadClass::Streams, 0.02, unfit), None, "it has an effect");
-        assert_eq!(alternates(LoadClass::RandomReads, 0.98, unfit), None);
+        assert_eq!(alternates(LoadClass::Streams, 0.02, replay), None, "it has an effect");
+        assert_eq!(alternates(LoadClass::RandomReads, 0.98, replay), None);
     }
+    let idle = Advice { scheduler: "bfq".to_owned(), change_share: 0.9, busy: 0.2, ..Advice::default() };
+    assert_eq!(set_too_late(&idle, LoadClass::Streams, None, "AGAIN"), None, "the readers pause");
 }
 
 /// Regression: the table had +700% for another scheduler than the recommended one, from a model that was wrong by a factor of 350.
