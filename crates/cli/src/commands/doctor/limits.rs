@@ -62,7 +62,7 @@ fn settings(cgroup: &Cgroup) -> Vec<Setting<'_>> {
 }
 
 /// The first word, which may be quoted, and what follows it.
-fn path_and_value(text: &str) -> Option<(&str, &str)> {
+pub(super) fn path_and_value(text: &str) -> Option<(&str, &str)> {
     let quoted = ['"', '\''].into_iter().find_map(|quote| text.strip_prefix(quote)?.split_once(quote));
     let (path, value) = quoted.or_else(|| text.split_once(char::is_whitespace))?;
     Some((path, value.trim())).filter(|(_, value)| !value.is_empty())
@@ -77,8 +77,9 @@ pub(super) fn findings(
     home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Vec<Finding> {
     let settings = settings(cgroup);
-    let of_device = |one| device_setting(roots, cgroup, one, used, at, home);
-    let mut found: Vec<Finding> = settings.iter().filter_map(of_device).collect();
+    let mut found = cgroup.ignored_lines().to_vec();
+    let of_device = |one| device_setting(roots, cgroup, (one, &settings), used, at, home);
+    found.extend(settings.iter().filter_map(of_device));
     found.extend(weight(roots, cgroup, at));
     found.extend(in_effect(roots, cgroup, at));
     found
@@ -87,29 +88,34 @@ pub(super) fn findings(
 fn device_setting(
     roots: &Roots,
     cgroup: &Cgroup,
-    setting: &Setting<'_>,
+    (setting, all): (&Setting<'_>, &[Setting<'_>]),
     used: &[Stack],
     at: &Stack,
     home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Option<Finding> {
-    let Setting { kind: Kind { link, file, .. }, path, value, text } = setting;
+    let Setting { kind: Kind { link, file, .. }, path, text, .. } = setting;
     if *link == "latency" && cgroup.read(roots, file).is_none() {
         // Another finding has it.
         return None;
     }
     let problem = |what, fix| Some(finding(Level::Problem, link, what, fix));
-    if *link == "limit" && size(value).is_none() {
-        return problem(
-            format!("{text} has no effect: '{value}' is no limit"),
-            "write one value, such as 5M or infinity".to_owned(),
-        );
-    }
     let (name, node) = (&at.itself().name, at.itself().node());
-    let name_it = format!("write {} instead of {path}", node.display());
-    // Of btrfs the path has a number without a device.
-    let number = home(Path::new(path)).filter(|number| number.0 != 0);
-    let stack = number.map_or_else(|| device_below(Path::new(path)), Ok);
-    let stack = stack.and_then(|number| Stack::below(&roots.root.join("sys"), number, home));
+    let stack_of = |path: &str| {
+        // Of btrfs the path has a number without a device.
+        let number = home(Path::new(path)).filter(|number| number.0 != 0);
+        let number = number.map_or_else(|| device_below(Path::new(path)), Ok);
+        number.and_then(|number| Stack::below(&roots.root.join("sys"), number, home))
+    };
+    let is_for_this = |other: &&Setting<'_>| {
+        other.kind.key == setting.kind.key
+            && other.path != *path
+            && stack_of(other.path).is_ok_and(|stack| at.contains(stack.itself().number))
+    };
+    let name_it = match all.iter().find(is_for_this) {
+        Some(other) => format!("remove it, if {} is the only device of the unit", other.path),
+        None => format!("write {} instead of {path}", node.display()),
+    };
+    let stack = stack_of(path);
     let stack = match stack {
         Ok(stack) => stack,
         Err(Error::Permission { .. }) => return None,
@@ -236,7 +242,7 @@ fn value_of<'a>(text: &'a str, (major, minor): Number, field: &str) -> Option<&'
 }
 
 /// A number with systemd's decimal suffixes, which add up in falling order: `5M`, `1.5G`, `1G 500M`.
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let (mut sum, mut below) = (0.0, usize::MAX);
     for word in text.split_whitespace() {
         let word = word.strip_suffix('B').unwrap_or(word);

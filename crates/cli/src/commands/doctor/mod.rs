@@ -9,6 +9,7 @@ mod udev;
 mod udev_keys;
 #[cfg(test)]
 mod udev_tests;
+mod unit;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ pub(super) enum Level {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// The link: scheduler, ionice, weight, limit, latency, writeback, udev, virtualization, accounting.
+    /// The link: scheduler, ionice, weight, limit, latency, writeback, udev, unit, virtualization, accounting.
     pub(super) link: &'static str,
     pub(super) what: String,
     pub(super) fix: String,

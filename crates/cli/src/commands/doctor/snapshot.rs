@@ -12,6 +12,9 @@ use capture::topology::{DeviceType, Layer, Stack};
 use capture::{Number, number};
 use server::control::mounts::Mount;
 
+use super::rules::Finding;
+use super::unit::{self, Unit};
+
 /// Cgroup directories are searched to this depth.
 const DEPTH: usize = 8;
 
@@ -53,7 +56,7 @@ impl Roots {
 
     /// The file of a unit of systemd's; of several the one that has precedence.
     pub(crate) fn unit_file(&self, unit: &str) -> Option<String> {
-        let files = UNITS.map(|directory| format!("{directory}/{unit}"));
+        let files = unit::DIRECTORIES.map(|directory| format!("{directory}/{unit}"));
         files.into_iter().rfind(|file| self.read(file).is_some())
     }
 
@@ -207,8 +210,8 @@ pub(super) struct Cgroup {
     pub(super) path: String,
     /// The directory of the tree.
     tree: String,
-    /// Settings from unit files, the effective one last: key, value, file.
-    configured: Vec<(String, String, String)>,
+    /// Its unit's settings.
+    unit: Unit,
 }
 
 impl Cgroup {
@@ -216,7 +219,7 @@ impl Cgroup {
     pub(super) fn find(roots: &Roots, name: &str) -> Option<Self> {
         let tree = tree(roots);
         let path = groups_below(roots, &tree, "").into_iter().find(|path| is_named(path, name))?;
-        Some(Self { configured: configured(roots, name), tree, path })
+        Some(Self { unit: Unit::of(roots, name), tree, path })
     }
 
     /// The effective setting, if a key of the unit's files is one of these: key, value, file.
@@ -226,14 +229,19 @@ impl Cgroup {
 
     /// All settings of the unit's files, the effective one last: key, value, file.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.configured.iter().map(|(key, value, file)| (key.as_str(), value.as_str(), file.as_str()))
+        self.unit.settings.iter().map(|(key, value, file)| (key.as_str(), value.as_str(), file.as_str()))
+    }
+
+    /// Findings about lines of the unit's files that systemd ignores.
+    pub(super) fn ignored_lines(&self) -> &[Finding] {
+        &self.unit.ignored
     }
 
     /// The slice above that disables the io controller by its files, if one does.
     pub(super) fn disabled_by(&self, roots: &Roots) -> Option<String> {
         let disables = |slice: &&str| {
-            let settings = configured(roots, slice);
-            let mut controllers = settings.iter().filter(|(key, ..)| key == DISABLED);
+            let settings = Unit::of(roots, slice).settings;
+            let mut controllers = settings.iter().filter(|(key, ..)| key == unit::DISABLED);
             controllers.any(|(_, value, _)| value.split_whitespace().any(|controller| controller == "io"))
         };
         self.parent().split('/').rev().find(disables).map(str::to_owned)
@@ -246,14 +254,14 @@ impl Cgroup {
         let group = |path: &str| Self {
             path: path.to_owned(),
             tree: self.tree.clone(),
-            configured: configured(roots, &unit(path)),
+            unit: Unit::of(roots, &unit(path)),
         };
         ends.map(group).collect()
     }
 
     /// The groups below this one, nearest first.
     pub(super) fn below(&self, roots: &Roots) -> Vec<Self> {
-        let group = |path| Self { path, tree: self.tree.clone(), configured: Vec::new() };
+        let group = |path| Self { path, tree: self.tree.clone(), unit: Unit::default() };
         groups_below(roots, &self.tree, &self.path).into_iter().map(group).collect()
     }
 
@@ -378,47 +386,4 @@ fn is_named(path: &str, name: &str) -> bool {
     let (engine, id) = scope.unwrap_or(entry).rsplit_once('-').unwrap_or(("", scope.unwrap_or(entry)));
     let is_container = !engine.ends_with("conmon") && (scope.is_some() || id.len() == IDENTIFIER);
     entry == name || (name.len() >= 6 && is_container && id.starts_with(name))
-}
-
-/// Directories of unit files; a later one has precedence (systemd.unit(5)).
-const UNITS: [&str; 8] = [
-    "lib/systemd/system",
-    "usr/lib/systemd/system",
-    "usr/local/lib/systemd/system",
-    "run/systemd/system",
-    "etc/systemd/system",
-    "run/systemd/transient",
-    "run/systemd/system.control",
-    "etc/systemd/system.control",
-];
-
-/// The controllers that a unit keeps from the units below it.
-const DISABLED: &str = "DisableControllers";
-
-/// The settings of a unit that concern I/O, from its file and drop-ins.
-fn configured(roots: &Roots, unit: &str) -> Vec<(String, String, String)> {
-    let template = unit
-        .split_once('@')
-        .and_then(|(name, instance)| Some(format!("{name}@.{}", instance.rsplit_once('.')?.1)));
-    let names: Vec<&str> = template.as_deref().into_iter().chain([unit]).collect();
-    let main = names.iter().rev().find_map(|name| roots.unit_file(name));
-    let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
-    for directory in names.iter().flat_map(|name| UNITS.map(|directory| format!("{directory}/{name}.d"))) {
-        let found = roots.names(&directory).into_iter().filter(|name| name.ends_with(".conf"));
-        drop_ins.extend(found.map(|name| (name.clone(), format!("{directory}/{name}"))));
-    }
-    let mut found: Vec<(String, String, String)> = Vec::new();
-    for file in main.into_iter().chain(drop_ins.into_values()) {
-        let text = roots.read(&file).unwrap_or_default();
-        for (key, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {
-            let (key, value) = (key.trim(), value.trim());
-            if value.is_empty() {
-                // Resets what earlier files have.
-                found.retain(|(known, ..)| known != key);
-            } else if key.starts_with("IO") || key == DISABLED {
-                found.push((key.to_owned(), value.to_owned(), file.clone()));
-            }
-        }
-    }
-    found
 }

@@ -295,11 +295,15 @@ fn a_limit_for_a_device_that_is_absent_or_not_used_is_reported() {
     for (setting, value) in
         [("/dev/sda 5M 6M", "5M 6M"), ("\"/dev/sda\" fast", "fast"), ("/dev/sda 5M 1G", "5M 1G")]
     {
-        let expected = format!("{UNIT}: IOReadBandwidthMax={setting} has no effect: '{value}' is no limit");
+        let expected = format!("{UNIT}: systemd ignores IOReadBandwidthMax={setting}: '{value}' is no limit");
         let fix = "write one value, such as 5M or infinity".to_owned();
         let found = system.of_link("limit", &format!("IOReadBandwidthMax={setting}"));
         assert_eq!(found, [(Level::Problem, expected, fix)]);
     }
+    // Regression: the remedy for a line that is not for this device was a copy of the line that is.
+    let both = "IOReadBandwidthMax=/srv 5M\nIOReadBandwidthMax=/other 5M";
+    let fixes: Vec<String> = system.of_link("limit", both).into_iter().map(|(.., fix)| fix).collect();
+    assert!(fixes.contains(&"remove it, if /srv is the only device of the unit".to_owned()), "{fixes:?}");
     // It removes a limit; the directory of a specifier is unknown.
     let without = "IOWriteBandwidthMax=/dev/nosuch infinity\nIOReadBandwidthMax=%h 5M";
     assert_eq!(system.of_link("limit", without), []);
@@ -310,6 +314,79 @@ fn a_limit_for_a_device_that_is_absent_or_not_used_is_reported() {
     let both = examine(&Roots::at(&system.0), Some("db.service"), &home).unwrap();
     let limits = |one: &Examined| one.findings.iter().filter(|one| one.link == "limit").count();
     assert_eq!(both.iter().map(limits).collect::<Vec<_>>(), [0, 1]);
+}
+
+/// Regression: the section of a line was not read, and misspelt names and values had no finding.
+#[test]
+fn lines_that_systemd_ignores_are_reported() {
+    let system = System::new("ignored");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    system.write("sys/fs/cgroup/system.slice/db.service/io.bfq.weight", "default 100");
+    let found = |file: &str| {
+        system.unit("");
+        system.write("usr/lib/systemd/system/db.service", file);
+        let found = system.examined("db.service").into_iter().filter(|one| one.level == Level::Problem);
+        found.map(|one| (one.link, one.what, one.fix)).collect::<Vec<_>>()
+    };
+    for (file, line, cause, fix) in [
+        ("[Unit]\nIOWeight=500", "IOWeight=500", "it is in [Unit]", "write it below [Service]"),
+        ("[service]\nIOWeight=500", "IOWeight=500", "it is in [service]", "write it below [Service]"),
+        ("IOWeight=500", "IOWeight=500", "it is in no section", "write it below [Service]"),
+        (
+            "[Service]\nIOWieght=500",
+            "IOWieght=500",
+            "it has no such setting",
+            "systemd.resource-control(5) and systemd.exec(5) have all names; did you mean 'IOWeight'?",
+        ),
+        (
+            "[Service]\nIOReadBandwidthMax=5M",
+            "IOReadBandwidthMax=5M",
+            "it needs a device and a value",
+            "write a device and a value, such as IOReadBandwidthMax=/dev/sda 5M",
+        ),
+        (
+            "[Service]\nIOReadIOPSMax=/dev/sda",
+            "IOReadIOPSMax=/dev/sda",
+            "it needs a device and a value",
+            "write a device and a value, such as IOReadIOPSMax=/dev/sda 1000",
+        ),
+        (
+            "[Service]\nIODeviceWeight=sda 200",
+            "IODeviceWeight=sda 200",
+            "'sda' is no absolute path",
+            "write /dev/sda, if that is the device",
+        ),
+        (
+            "[Service]\nIOSchedulingClass=besteffort",
+            "IOSchedulingClass=besteffort",
+            "there is no class 'besteffort'",
+            "write realtime, best-effort or idle; did you mean 'best-effort'?",
+        ),
+        (
+            "[Service]\nIOSchedulingPriority=8",
+            "IOSchedulingPriority=8",
+            "'8' is no priority",
+            "write a number from 0 (the highest) to 7",
+        ),
+        (
+            "[Service]\nIOWeight=20000",
+            "IOWeight=20000",
+            "'20000' is no weight",
+            "write a number from 1 to 10000",
+        ),
+    ] {
+        let found = found(file);
+        let expected = format!("{UNIT}: systemd ignores {line}: {cause}");
+        assert!(found.len() == 1 && found[0].1 == expected && found[0].2 == fix, "{file}: {found:?}");
+    }
+    // An ignored line replaces no earlier one.
+    let both = found("[Service]\nIOSchedulingClass=idle\nIOSchedulingClass=idel");
+    assert!(both.len() == 1 && both[0].0 == "ionice", "{both:?}");
+    for fits in
+        ["[X-Other]\nIOWeight=0", "[Service]\n#IOWieght=1\nIOSchedulingClass=2\nIOSchedulingPriority=7"]
+    {
+        assert_eq!(found(fits), [], "{fits}");
+    }
 }
 
 #[test]
