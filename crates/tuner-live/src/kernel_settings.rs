@@ -43,6 +43,11 @@ const OF_SCHEDULERS: [(&str, &[Range]); 4] = [
     ),
 ];
 
+/// The names of all settings of the kernel's schedulers.
+pub fn scheduler_settings() -> impl Iterator<Item = &'static str> {
+    OF_SCHEDULERS.iter().flat_map(|(_, settings)| settings.iter().map(|(name, ..)| *name))
+}
+
 /// The values of a new instance, where they depend neither on the kernel's configuration nor on the device.
 const DEFAULTS: [(&str, &[(&str, u64)]); 3] = [
     (

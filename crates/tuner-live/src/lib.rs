@@ -47,6 +47,7 @@ pub use claim::released_within;
 pub use counters::{Counters, Traffic};
 pub use error::Error;
 pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};
+pub use kernel_settings::scheduler_settings;
 pub use live_tuner::{LiveTuner, Outcome, Settings, in_words};
 pub use observe::{IsLost, Seen, Windower};
 pub use queue::{QueueSettings, SETTINGS};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capture::how_to_get;
 use elevator::text::did_you_mean;
+use tuner_live::scheduler_settings;
 
 use super::rules::{Finding, Level, finding, tuner};
 use super::snapshot::{Device, Roots};
@@ -24,6 +25,8 @@ const SETTERS: [(&str, &str); 2] =
     [("ID_", "60-persistent-storage.rules"), ("MD_", "63-md-raid-arrays.rules")];
 /// The attribute of the scheduler.
 const SCHEDULER: &str = "queue/scheduler";
+/// Where the settings of a scheduler are.
+const IOSCHED: &str = "queue/iosched/";
 
 /// `KEY{attribute}==“value”`.
 struct Part {
@@ -171,8 +174,20 @@ fn set_by(part: &Part) -> Option<(bool, String)> {
         // A value by substitution cannot be known.
         return Some((false, part.value.clone())).filter(|(_, value)| !value.contains(['%', '$']));
     }
+    let command = command(part).filter(|command| command.contains(SCHEDULER) && !lacks_shell(command))?;
+    Some((true, echoed(command)?))
+}
+
+/// The command that a part runs.
+fn command(part: &Part) -> Option<&str> {
     let is_command = part.key == "RUN" && matches!(&*part.attribute, "" | "program");
-    (is_command && part.value.contains(SCHEDULER)).then(|| Some((true, echoed(&part.value)?)))?
+    (is_command && !part.is_comparison() && part.operator != "-=").then_some(&part.value)
+}
+
+/// Whether a command redirects its output and starts no shell, as udev does not: `echo bfq > /sys/block/%k/queue/scheduler`.
+fn lacks_shell(command: &str) -> bool {
+    let is_shell = |word: &str| word.rsplit('/').next().is_some_and(|program| program.ends_with("sh"));
+    command.contains('>') && !command.split_whitespace().take(2).any(is_shell)
 }
 
 /// What a command writes: `/bin/sh -c 'echo bfq > /sys/block/%k/queue/scheduler'`.
@@ -448,11 +463,83 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
     found
 }
 
-/// Attributes of a queue that a line sets and that no disk has. Those of schedulers come and go with them.
-fn unknown_attributes<'a>(parts: &'a [Part], known: &BTreeSet<String>) -> Vec<&'a str> {
-    let set = parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison());
-    let of_queue = set.map(|part| &*part.attribute).filter(|name| name.starts_with("queue/"));
-    of_queue.filter(|name| !name.starts_with("queue/iosched/") && !known.contains(*name)).collect()
+/// An attribute that a line sets and that no disk has, and the remedy.
+struct Unknown {
+    /// As the line has it.
+    written: String,
+    level: Level,
+    fix: String,
+}
+
+/// What lines can set.
+struct Attributes<'a> {
+    roots: &'a Roots,
+    disks: Vec<String>,
+    /// Those of queues, without those of schedulers.
+    of_queues: BTreeSet<String>,
+    of_schedulers: BTreeSet<&'static str>,
+}
+
+impl<'a> Attributes<'a> {
+    fn of(roots: &'a Roots) -> Self {
+        let disks = roots.names("sys/block");
+        let of_queue = |disk: &String| {
+            let queue = roots.names(&format!("sys/block/{disk}/queue"));
+            queue.into_iter().map(|name| format!("queue/{name}"))
+        };
+        Self {
+            roots,
+            of_queues: disks.iter().flat_map(of_queue).collect(),
+            of_schedulers: scheduler_settings().collect(),
+            disks,
+        }
+    }
+
+    /// Those of a line that no disk has.
+    fn unknown(&self, parts: &[Part]) -> Vec<Unknown> {
+        let other =
+            |part: &Part| part.key == "SUBSYSTEM" && (part.operator == "==") != (part.value == "block");
+        let is_of_disks = !parts.iter().any(other);
+        let set = parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison());
+        let set = set.map(|part| (format!("ATTR{{{}}}", part.attribute), part.attribute.clone()));
+        let written = parts.iter().filter_map(command).flat_map(queue_files);
+        let written = written.map(|name| (name.clone(), name));
+        set.chain(written).filter_map(|(written, name)| self.judge(written, &name, is_of_disks)).collect()
+    }
+
+    fn judge(&self, written: String, name: &str, is_of_disks: bool) -> Option<Unknown> {
+        let on_a_disk = || self.disks.iter().any(|disk| self.roots.has(&format!("sys/block/{disk}/{name}")));
+        let of_scheduler = name.strip_prefix(IOSCHED);
+        let is_known = of_scheduler.is_some_and(|setting| self.of_schedulers.contains(setting));
+        if is_known || self.of_queues.contains(name) || on_a_disk() {
+            return None;
+        }
+        let near = match of_scheduler {
+            // Modules have schedulers with other settings.
+            Some(setting) => Some(did_you_mean(setting, self.of_schedulers.iter().copied()))
+                .filter(|near| !near.is_empty())?,
+            None if name.starts_with("queue/") => {
+                did_you_mean(name, self.of_queues.iter().map(String::as_str))
+            }
+            None => {
+                let slashes = name.replace('.', "/");
+                let meant = [format!("queue/{slashes}"), slashes].into_iter();
+                let meant = meant.filter(|_| is_of_disks).find(|meant| self.of_queues.contains(meant))?;
+                format!("; did you mean '{meant}'?")
+            }
+        };
+        let level = if near.is_empty() { Level::Note } else { Level::Problem };
+        let fix = format!("'ls /sys/block/NAME/queue' lists the attributes of a disk{near}");
+        Some(Unknown { written, level, fix })
+    }
+}
+
+/// The files of a queue that a command names: `queue/scheduler` of `/sys/block/%k/queue/scheduler`.
+fn queue_files(command: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '/';
+    let after = command.split("/queue/").skip(1);
+    let names = after.map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or_default());
+    names.filter(|name| !name.is_empty()).map(|name| format!("queue/{name}")).collect()
 }
 
 /// Lines and files that have no effect on any disk.
@@ -469,11 +556,7 @@ fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
             "rename one of the two files, if both are to have an effect",
         ));
     }
-    let attributes = |disk: String| {
-        let queue = roots.names(&format!("sys/block/{disk}/queue"));
-        queue.into_iter().map(|name| format!("queue/{name}"))
-    };
-    let known: BTreeSet<String> = roots.names("sys/block").into_iter().flat_map(attributes).collect();
+    let attributes = Attributes::of(roots);
     for Line { place, parts } in files.read.iter().flatten() {
         let is_own = !OF_DISTRIBUTION.iter().any(|of| place.starts_with(of));
         let parts = match parts {
@@ -486,12 +569,20 @@ fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
             }
             Err(_) => continue,
         };
-        for name in unknown_attributes(parts, &known).into_iter().filter(|_| is_own) {
-            let near = did_you_mean(name, known.iter().map(String::as_str));
-            let level = if near.is_empty() { Level::Note } else { Level::Problem };
-            let what = format!("{place}: the rule sets ATTR{{{name}}}, which no disk has");
-            let fix = format!("'ls /sys/block/NAME/queue' lists the attributes of a disk{near}");
+        for Unknown { written, level, fix } in attributes.unknown(parts).into_iter().filter(|_| is_own) {
+            let what = format!("{place}: the rule sets {written}, which no disk has");
             found.push(finding(level, "udev", what, fix));
+        }
+        let without_shell = |command: &&str| command.contains("/queue/") && lacks_shell(command);
+        if let Some(command) = parts.iter().filter_map(command).find(without_shell) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!("{place}: RUN starts no shell, so that '>' is an argument of the program: {command}"),
+                format!(
+                    "write RUN+=\"/bin/sh -c '{command}'\", or set ATTR{{queue/…}}, which needs no program"
+                ),
+            ));
         }
         let compares = parts.iter().find(|part| part.is("ATTR", SCHEDULER) && part.operator == "==");
         if let Some(Part { value, .. }) = compares.filter(|_| parts.iter().all(Part::is_comparison)) {

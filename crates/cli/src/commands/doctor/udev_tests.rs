@@ -201,6 +201,56 @@ fn rules_with_a_misspelt_attribute_or_an_error_of_syntax_are_reported() {
     assert_eq!(of_udev(&system), [], "the distribution's");
 }
 
+/// Regression: only attributes below `queue/` were compared, without those of schedulers and those that commands write.
+#[test]
+fn attributes_of_queues_are_recognised_wherever_a_rule_has_them() {
+    let system = with_sda("udev-attributes");
+    let of = |line: &str| {
+        system.write("etc/udev/rules.d/60-io.rules", line);
+        let found = system.examined("sda").into_iter().filter(|finding| finding.link == "udev");
+        found.map(|finding| (finding.level, finding.what, finding.fix)).collect::<Vec<_>>()
+    };
+    for (set, meant) in [
+        ("ATTR{scheduler}=\"bfq\"", "queue/scheduler"),
+        ("ATTR{queue.scheduler}=\"bfq\"", "queue/scheduler"),
+        ("ATTR{queue/iosched/slice_idel}=\"0\"", "slice_idle"),
+        ("RUN+=\"/bin/sh -c 'echo bfq > /sys/block/%k/queue/schedular'\"", "queue/scheduler"),
+    ] {
+        let found = of(&format!("KERNEL==\"sda\", {set}"));
+        assert!(found.len() == 1 && found[0].0 == Level::Problem, "{set}: {found:?}");
+        assert!(found[0].1.ends_with(", which no disk has"), "{found:?}");
+        assert!(found[0].2.ends_with(&format!("; did you mean '{meant}'?")), "{found:?}");
+    }
+    for line in [
+        "SUBSYSTEM==\"bdi\", ATTR{rotational}=\"1\"",
+        "KERNEL==\"eth0\", ATTR{mtu}=\"9000\"",
+        "KERNEL==\"sda\", ATTR{queue/iosched/of_a_module}=\"1\"",
+        "KERNEL==\"sda\", RUN+=\"/bin/sh -c 'echo 0 > /sys/block/%k/queue/rotational'\"",
+    ] {
+        assert_eq!(of(line), [], "{line}");
+    }
+}
+
+/// Regression: a command without a shell was read as one that sets the scheduler, and the remedy was to trigger it.
+#[test]
+fn a_command_that_needs_a_shell_is_reported() {
+    let system = with_sda("udev-shell");
+    for echo in ["echo", "/bin/echo"] {
+        let command = format!("{echo} bfq > /sys/block/%k/queue/scheduler");
+        system.write("etc/udev/rules.d/60-io.rules", &format!("KERNEL==\"sda\", RUN+=\"{command}\""));
+        let found: Vec<_> = system.examined("sda").into_iter().filter(|one| one.link == "udev").collect();
+        let end = format!(
+            "60-io.rules:1: RUN starts no shell, so that '>' is an argument of the program: {command}"
+        );
+        assert!(found.len() == 1 && found[0].what.ends_with(&end), "{found:?}");
+        assert!(
+            found[0].fix.starts_with(&format!("write RUN+=\"/bin/sh -c '{command}'\"")),
+            "{}",
+            found[0].fix
+        );
+    }
+}
+
 /// Regression: udev ignores such a line; a comparison with a single `=` was read as one that holds for every disk.
 #[test]
 fn rules_with_a_key_or_an_operator_that_udev_rejects_are_reported() {
