@@ -36,7 +36,7 @@ pub struct Scheduler {
     pub name: String,
     /// Cells with a result.
     pub cells: usize,
-    /// Mean regret: the share by which a cell takes longer than under the best scheduler of the cell.
+    /// Mean regret: the share by which it is worse than the best scheduler of the cell, by the measure of the cell.
     pub mean_regret: f64,
     /// Cells with a regret of at most 3%.
     pub within_3_percent: usize,
@@ -444,7 +444,8 @@ const HEADS: [&str; 9] = [
 ];
 
 /// The meaning of the headings.
-const LEGEND: &str = "mean regret: the share by which a cell takes longer than under the best scheduler of the cell. throughput, p99: geometric means \
+const LEGEND: &str = "regret: the share by which a scheduler is worse than the best one of the cell, in time; in mean latency if requests arrive at given \
+     times; in time per work of programs and jobs that run for a given time; in time per byte if a run was stopped early. throughput, p99: geometric means \
      over the cells, relative to the best of each. Pareto front: cells in which no other scheduler is better in throughput or 99th percentile without being worse \
      in the other; * marks the schedulers on the Pareto front of the means.";
 

@@ -18,7 +18,7 @@ use study::{Copies, Executor, Run, Store, Study, Summary, drive, problem_lines};
 
 use crate::error::Error;
 use crate::output_file::{self, Generated, are_apart, can_be_generated};
-use crate::report::{Style, Table, Tone, text_style};
+use crate::report::{Style, Table, Tone, quoted, text_style, wrapped};
 
 /// Options of `dwell study`.
 #[derive(Args, Debug)]
@@ -49,9 +49,15 @@ pub(crate) struct StudyArguments {
     /// Write the report with the Pareto front of each cell: an HTML file that opens offline, or Markdown (.md)
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
-    /// Print the table as Markdown
+    /// Print the table as CSV, with all columns and digits
     #[arg(long)]
+    csv: bool,
+    /// Print the table as Markdown
+    #[arg(long, conflicts_with = "csv")]
     markdown: bool,
+    /// Print all columns, however wide the table becomes. Default: those that fit the terminal, or 80 columns. Other formats always have all columns
+    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
+    wide: bool,
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
@@ -195,17 +201,59 @@ fn bar(runs: usize, quiet: bool) -> ProgressBar {
     bar
 }
 
+/// Columns of the table from the second, in the order of importance.
+const ORDER: [usize; 8] = [1, 3, 4, 5, 2, 6, 7, 8];
+
 fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
+    let style = match text_style() {
+        _ if arguments.markdown => Style::Markdown,
+        Style::Text { colour, .. } if arguments.wide => Style::Text { width: None, colour },
+        style => style,
+    };
+    let text = if arguments.csv { csv(summary) } else { in_words(summary, style) };
+    Ok(writeln!(std::io::stdout().lock(), "{text}")?)
+}
+
+/// The table, the meaning of its columns, and what it lacks.
+fn in_words(summary: &Summary, style: Style) -> String {
     let (heads, rows) = summary.table();
-    let mut table = Table::new(heads);
+    let mut table = Table::new(heads.iter().map(|head| head.replacen(' ', "\n", 1)));
     rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
-    let style = if arguments.markdown { Style::Markdown } else { text_style() };
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\n\n{}", table.print(style), Summary::legend())?;
-    for reason in &summary.gaps {
-        writeln!(out, "\n{reason}")?;
+    let width = if let Style::Text { width, .. } = style { width } else { None };
+    let more = match table.fit(width, &ORDER) {
+        0 => String::new(),
+        removed => format!(" {}: --wide.", counted(removed as u64, "more column")),
+    };
+    let legend = format!("{}{more}", Summary::legend());
+    let lines = [legend].into_iter().chain(summary.gaps.iter().cloned());
+    let lines: String = lines.map(|line| format!("\n\n{}", wrapped(&line, width).join("\n"))).collect();
+    format!("{}{lines}", table.print(style))
+}
+
+/// The table with all digits: shares of 1, and latency over the least one. The first line names the columns.
+fn csv(summary: &Summary) -> String {
+    let mut text = "scheduler,mean_regret,cells_within_3_percent,cells,worst_regret,throughput,p99,cells_on_front,is_on_front,failures,worst_cell".to_owned();
+    let share = |share: f64, cells: usize| {
+        if cells > 0 && share.is_finite() { share.to_string() } else { String::new() }
+    };
+    for one in &summary.schedulers {
+        let cells = [
+            one.name.clone(),
+            share(one.mean_regret, one.cells),
+            one.within_3_percent.to_string(),
+            one.cells.to_string(),
+            share(one.worst_regret, one.cells),
+            share(one.throughput, 1),
+            share(one.p99, 1),
+            one.fronts.to_string(),
+            one.on_front.to_string(),
+            one.failures.to_string(),
+            one.worst_cell.clone(),
+        ];
+        text += "\n";
+        text += &cells.map(quoted).join(",");
     }
-    Ok(())
+    text
 }
 
 fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error> {
@@ -213,4 +261,53 @@ fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error
     let is_markdown = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
     let text = if is_markdown { summary.markdown(&title) } else { summary.html(&title) };
     output_file::write(path, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        let one = |name: &str, worst: f64| study::Scheduler {
+            name: name.to_owned(),
+            cells: 12,
+            mean_regret: worst / 2.0,
+            within_3_percent: 3,
+            worst_regret: worst,
+            worst_cell: "a-long-recording.ftrace.gz on wd5000aaks{seek_full=20ms}, depth 31, identity hidden"
+                .to_owned(),
+            throughput: 0.5,
+            p99: 3.25,
+            on_front: true,
+            fronts: 4,
+            failures: 0,
+        };
+        Summary {
+            schedulers: vec![one("noop", 0.25), one("stream(deadline-2.6.32{fifo_batch=8})", 1.5)],
+            gaps: vec![format!("2 cells without regret: {}", "a reason ".repeat(20))],
+            ..Summary::default()
+        }
+    }
+
+    /// Regression: the table was 137 columns wide, with lines of 380 characters below, whatever the width of the terminal.
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let printed = |width| in_words(&summary(), Style::Text { width, colour: false });
+        for width in [60, 80, 100] {
+            let text = printed(Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(text.contains("regret") && text.contains(" more column"), "{text}");
+        }
+        let wide = printed(None);
+        assert!(wide.contains("identity hidden") && !wide.contains("--wide"), "{wide}");
+    }
+
+    #[test]
+    fn csv_has_all_columns_and_digits() {
+        let text = csv(&summary());
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("scheduler,mean_regret,"), "{text}");
+        let start = "noop,0.125,3,12,0.25,0.5,3.25,4,true,0,\"a-long-recording.ftrace.gz on ";
+        assert!(lines.len() == 3 && lines[1].starts_with(start), "{text}");
+    }
 }
