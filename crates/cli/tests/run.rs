@@ -337,3 +337,23 @@ fn work_of_a_given_duration_is_ranked_by_the_work_done() {
     }
     assert!(String::from_utf8_lossy(&by_fsync.stdout).contains("Ranked by 99th percentile of fsync."));
 }
+
+/// Regression: jobs whose runtime never took effect counted as work of a given duration, unlike in `compare`.
+#[test]
+fn a_runtime_counts_only_if_it_ended_a_job() {
+    let path = std::env::temp_dir().join(format!("dwell-runtime-{}.fio", std::process::id()));
+    let by_time = |of_a: &str| {
+        let job = format!(
+            "[global]\nrw=randread\nbs=4k\nsize=1m\ndirect=1\n[a]\n{of_a}\n[b]\nstonewall\nstartdelay=100ms\nruntime=1\n"
+        );
+        std::fs::write(&path, job).expect("a file");
+        let run = ["run", &*path.to_string_lossy(), "-s", "noop", "-s", "kyber", "-q", "--sort", "time"];
+        let output = dwell(&run);
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let never = by_time("runtime=1000\nio_size=40k");
+    let ended = by_time("runtime=100ms");
+    let _ = std::fs::remove_file(&path);
+    assert!(never.0 == Some(0) && never.1.contains("Ranked by time."), "{never:?}");
+    assert!(ended.0 == Some(2) && ended.1.contains("run for a given time"), "{ended:?}");
+}

@@ -181,9 +181,11 @@ impl Executor {
         let mut setup = RunSetup::open(scenario, overrides)?;
         setup.before = phase(run.seed);
         let spec = self.spec(run)?;
-        let by_time = setup.scenario.lasts_fixed_time();
         let (windows, result) = observed(run, |observer| runs::script(&setup, &spec, 0, None, observer));
-        Ok(rows(run, &name, setup.options().depth, (by_time, None), &result?, windows))
+        let result = result?;
+        let seen = result.outcome.as_ref().map(|outcome| &outcome.seen);
+        let by_time = seen.is_some_and(|seen| setup.scenario.lasted_fixed_time(seen));
+        Ok(rows(run, &name, setup.options().depth, (by_time, None), &result, windows))
     }
 
     /// The workload of a run, opened at most once for consecutive runs.

@@ -260,12 +260,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether its duration is given, so that a faster device gets more work and not less time.
-    #[must_use]
-    pub const fn lasts_fixed_time(&self) -> bool {
-        self.runtime.is_some()
-    }
-
     /// A job without options.
     pub(super) fn new(name: &str) -> Self {
         Self {

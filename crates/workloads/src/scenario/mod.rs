@@ -9,11 +9,12 @@ mod place;
 mod script;
 mod step;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use elevator::split::Terms;
 use elevator::text::did_you_mean_of;
-use elevator::{Priority, Process as Identified};
+use elevator::{Priority, Process as Identified, Span};
 use machine::kernel::{self, Description};
 use machine::{Machine, Submitter};
 
@@ -21,6 +22,8 @@ pub use script::{Amount, Change, Figure, Identity, Paper, Percentile, Script};
 pub use step::Step;
 
 use crate::contents::{Contents, Set};
+use crate::programs::diary::Seen;
+use crate::programs::fio::FioJob;
 use crate::programs::os::{Part, Session, Start, program};
 use crate::programs::units::numbered;
 use place::Source;
@@ -128,11 +131,27 @@ impl Scenario {
         processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
     }
 
-    /// Whether a measured process works for a given time, and not for a given amount of work.
+    /// Whether a measured process works for a given time in every run, and not for a given amount of work.
     pub fn lasts_fixed_time(&self) -> bool {
+        self.any_lasts(&|fio| fio.job.time_based)
+    }
+
+    /// Whether a measured process worked for a given time in a run: also a job that ended at its runtime, and not with its work before. `seen` has the
+    /// measurements of the run by name.
+    pub fn lasted_fixed_time(&self, seen: &BTreeMap<String, Seen>) -> bool {
+        self.any_lasts(&|fio| {
+            // A start delay counts from the start of the first jobs.
+            let is_first = fio.stage == 0 && fio.job.waits_for.is_none();
+            let delay = if is_first { fio.job.start_delay } else { Span::ZERO };
+            let passed = seen.get(&fio.job.name).map(|seen| seen.to_ns.saturating_sub(seen.from_ns));
+            fio.job.runtime.zip(passed).is_some_and(|(runtime, ns)| ns >= (runtime + delay).as_nanos())
+        })
+    }
+
+    fn any_lasts(&self, of_job: &dyn Fn(&FioJob) -> bool) -> bool {
         let processes = self.script.process.iter().map(|process| process.get_ref());
         let mut steps = processes.filter(|process| !process.beside).flat_map(|process| &process.steps);
-        steps.any(|step| step.get_ref().lasts_fixed_time())
+        steps.any(|step| step.get_ref().lasts_fixed_time(of_job))
     }
 
     /// Number of machines.

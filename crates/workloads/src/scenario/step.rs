@@ -199,15 +199,15 @@ impl Step {
         }
     }
 
-    /// Whether the step's duration is given, so that a faster device gets more work and not less time.
-    pub fn lasts_fixed_time(&self) -> bool {
+    /// Whether the step's duration is given, so that a faster device gets more work and not less time; `of_job` decides for jobs.
+    pub fn lasts_fixed_time(&self, of_job: &dyn Fn(&FioJob) -> bool) -> bool {
         match self {
             Self::Rollback(rollback) => rollback.lasts.0 > Span::ZERO,
             Self::Sqlite(sqlite) => sqlite.lasts.0 > Span::ZERO,
             Self::TpcB(tpc_b) => tpc_b.lasts.0 > Span::ZERO,
-            Self::Fio(job) => job.job.lasts_fixed_time(),
-            Self::Jobs(jobs) => jobs.iter().any(|job| job.job.lasts_fixed_time()),
-            _ => self.inner().iter().any(Self::lasts_fixed_time),
+            Self::Fio(job) => of_job(job),
+            Self::Jobs(jobs) => jobs.iter().any(of_job),
+            _ => self.inner().iter().any(|step| step.lasts_fixed_time(of_job)),
         }
     }
 

@@ -37,17 +37,26 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let opened = open_script(&arguments.script, arguments.scale);
     let (scenario, notes) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
     let setup = RunSetup::open(scenario, chosen(arguments))?;
-    if setup.scenario.lasts_fixed_time() {
+    let can_rank = || {
         let why = "programs run for a given time, whatever the scheduler does";
-        can_rank("--sort", arguments.output.sort, why)?;
+        can_rank("--sort", arguments.output.sort, why)
+    };
+    // Before the runs if no run decides it.
+    if setup.scenario.lasts_fixed_time() {
+        can_rank()?;
     }
     let specs = schedulers(arguments, &setup, catalogue)?;
     let comparison = comparison(&setup, &specs, notes);
     arguments.output.say(&comparison);
     let runs = all(arguments, &setup, &specs, arguments.output.chart_requests())?;
+    let mut outcomes = runs.iter().filter_map(|run| run.outcome.as_ref());
+    let is_timed = outcomes.any(|outcome| setup.scenario.lasted_fixed_time(&outcome.seen));
+    if is_timed {
+        can_rank()?;
+    }
     has_key(&runs, arguments.output.sort)?;
     let is_cut = runs.iter().all(|run| run.cut);
-    print(arguments, &comparison, &runs, is_cut || setup.scenario.lasts_fixed_time())?;
+    print(arguments, &comparison, &runs, is_cut || is_timed)?;
     ended(&arguments.script, &runs)
 }
 
