@@ -38,16 +38,47 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Error>
 fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     let shown = shown();
-    // clap's values live as long as the program.
-    let names: Vec<&str> = shown.get_subcommands().map(|sub| &*sub.get_name().to_owned().leak()).collect();
-    let shown = shown.mut_subcommand("man", |man| man.mut_arg("command", |arg| arg.value_parser(names)));
+    let pages = pages(&shown);
+    let shown = shown.mut_subcommand("man", |man| {
+        let about = man.get_about().cloned().unwrap_or_default();
+        clap::Command::new("man").about(about).disable_help_subcommand(true).subcommands(pages)
+    });
     let mut shown = with_known_names(shown, "");
     clap_complete::generate(shell, &mut shown, "dwell", &mut script);
     if shell == Shell::Fish {
         script.extend(values_in_fish(&shown, "").into_bytes());
     }
     let text = String::from_utf8_lossy(&script).into_owned();
+    let text = if shell == Shell::Fish { with_own_name(&text) } else { text };
     with_files(shell, text).into_bytes()
+}
+
+/// The commands that have a manual page, without their arguments.
+fn pages(of: &clap::Command) -> Vec<clap::Command> {
+    let shown = of.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    let page = |sub: &clap::Command| {
+        // clap's names live as long as the program.
+        let name: &str = sub.get_name().to_owned().leak();
+        let page = clap::Command::new(name).about(sub.get_about().cloned().unwrap_or_default());
+        page.disable_help_flag(true).disable_help_subcommand(true).subcommands(pages(sub))
+    };
+    shown.map(page).collect()
+}
+
+/// fish's script with commands below one of the same name, `help` of `dwell help` and `man` of `dwell man`: `clap_complete` offers the commands below one
+/// only while none of them is on the line, and that name always is.
+fn with_own_name(script: &str) -> String {
+    let corrected = |line: &str| {
+        let (before, rest) = line.split_once("__fish_dwell_using_subcommand ")?;
+        let (name, rest) = rest.split_once("; and not __fish_seen_subcommand_from ")?;
+        let (names, rest) = rest.split_once('"')?;
+        let others: Vec<&str> = names.split(' ').filter(|other| *other != name).collect();
+        let others = others.join(" ");
+        Some(format!(
+            "{before}__fish_dwell_using_subcommand {name}; and not __fish_seen_subcommand_from {others}\"{rest}"
+        ))
+    };
+    script.lines().map(|line| corrected(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
 /// The names that an argument of a command accepts beside files and settings in braces; none if they are unknown.
@@ -227,6 +258,29 @@ mod tests {
             "\"__fish_dwell_using_subcommand completions\" -f -a \"bash elvish fish powershell zsh\"";
         let script = String::from_utf8(script(Shell::Fish)).unwrap();
         assert!(script.contains(expected), "{script}");
+    }
+
+    /// Regression: fish offered files after `dwell help`, and all shells the commands of the program after `dwell man trace`.
+    #[test]
+    fn commands_are_offered_after_help_and_man() {
+        let of = |shell| String::from_utf8(script(shell)).unwrap();
+        let fish = of(Shell::Fish);
+        for name in ["help", "man"] {
+            let start = format!("complete -c dwell -n \"__fish_dwell_using_subcommand {name}; and not ");
+            let line = fish.lines().find(|line| line.starts_with(&start) && line.contains("-a \"compare\""));
+            let seen =
+                line.and_then(|line| line.split("__fish_seen_subcommand_from ").nth(1)).unwrap_or_default();
+            let seen: Vec<&str> = seen.split('"').next().unwrap_or_default().split(' ').collect();
+            assert!(seen.contains(&"trace") && !seen.contains(&name), "{line:?}");
+            let below =
+                format!("using_subcommand {name}; and __fish_seen_subcommand_from trace\" -f -a \"info\"");
+            assert!(fish.contains(&below), "{below}");
+        }
+        let bash = of(Shell::Bash);
+        let words = bash.split("\n        dwell__subcmd__man__subcmd__trace)\n").nth(1);
+        let words = words.and_then(|of| of.split("opts=\"").nth(1)).and_then(|opts| opts.split('"').next());
+        assert_eq!(words.map(str::trim), Some("info patterns recipe split convert"));
+        assert!(of(Shell::Zsh).contains("_dwell__subcmd__man__subcmd__trace_commands"));
     }
 
     #[test]
