@@ -196,8 +196,7 @@ impl Results<'_> {
                     .to_owned(),
             );
         }
-        let late = self.rounds.iter().flatten().map(|replayed| replayed.late_mean_ns).max().unwrap_or(0);
-        lines.push(format!("Requests were submitted at most {} late on average.", time(late)));
+        lines.push(self.lateness());
         if self.rounds.iter().flatten().any(|replayed| replayed.cut) {
             let or_slow = if self.slow { ", or as clearly slower ones" } else { "" };
             lines.push(format!("Replays were stopped by {}{or_slow}.", options.at_most));
@@ -209,9 +208,44 @@ impl Results<'_> {
     }
 }
 
+/// Results are of the machine and not of the device from this mean lateness on, as a part of the mean latency.
+const LATE: f64 = 0.5;
+
+impl Results<'_> {
+    /// How late requests were submitted, with a warning where that is not small compared with their latency.
+    fn lateness(&self) -> String {
+        let rounds = || self.rounds.iter().flatten();
+        let late = rounds().map(|replayed| replayed.late_mean_ns).max().unwrap_or(0);
+        let is_busy =
+            |of: &Replayed| of.late_mean_ns as f64 >= LATE * of.latency.mean_ns as f64 && of.late_mean_ns > 0;
+        let busy = rounds().find(|of| is_busy(of)).map(|of| {
+            format!(
+                " Warning: in one round {} beside a mean latency of {}: this machine is too busy for so many programs, and the results say little about the schedulers.",
+                time(of.late_mean_ns),
+                time(of.latency.mean_ns)
+            )
+        });
+        format!("Requests were submitted at most {} late on average.{}", time(late), busy.unwrap_or_default())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: 151 ms late beside a latency of 6 ms had no warning.
+    #[test]
+    fn requests_that_are_late_have_a_warning() {
+        let words = |late_mean_ns, mean_ns| {
+            let rounds = [vec![Replayed { late_mean_ns, ..replayed(10, mean_ns) }]];
+            let names = [String::new()];
+            Results { names: &names, rounds: &rounds, models: &[None], by_time: false, slow: false }
+                .lateness()
+        };
+        assert_eq!(words(766_000, 5_000_000), "Requests were submitted at most 766 us late on average.");
+        let late = words(151_000_000, 5_760_000);
+        assert!(late.contains(" Warning: in one round 151 ms beside a mean latency of 5.76 ms: "), "{late}");
+    }
 
     fn replayed(bytes: u64, mean_ns: u64) -> Replayed {
         let mut of = Replayed { elapsed_ns: 1000, bytes, ..Replayed::default() };
