@@ -21,6 +21,7 @@
 //! | `parity=0` | parity units in each row: 1 is RAID 5, left-symmetric; read by no program but `scrub` |
 //! | `window=SIZE` | what `par-read` and `tpch` read at a time; default: two rows |
 //! | `depth=2` | windows in flight of `par-read` and `tpch`; 1: no read-ahead. Requests in flight on each member of `scrub`, by default 1 |
+//! | `skip=0` | bytes of each reader's region that `par-read` leaves out, so that no reader begins where a scrub does |
 //! | `think=5` | milliseconds that `random` computes after each read |
 //!
 //! A member is an attached device, or `unix:PATH` of an NBD export (`--nbd`), which saves the kernel's workers on the way.
@@ -48,12 +49,14 @@ struct Options {
     window: Option<u64>,
     depth: Option<u64>,
     think: u64,
+    skip: u64,
 }
 
 impl Options {
     /// Takes the options that `arguments` begin with.
     fn take(arguments: &[String]) -> io::Result<(Self, &[String])> {
-        let mut options = Self { members: 0, unit: 64 << 10, parity: 0, window: None, depth: None, think: 5 };
+        let mut options =
+            Self { members: 0, unit: 64 << 10, parity: 0, window: None, depth: None, think: 5, skip: 0 };
         let mut rest = arguments;
         while let Some((key, value)) = rest.first().and_then(|first| first.split_once('=')) {
             let (digits, factor) = value.strip_suffix('k').map_or((value, 1), |digits| (digits, 1 << 10));
@@ -64,6 +67,7 @@ impl Options {
                 "window" => options.window = Some(value),
                 "depth" => options.depth = Some(value.max(1)),
                 "think" => options.think = value,
+                "skip" => options.skip = value,
                 other => return Err(io::Error::other(format!("{other}: no such option"))),
             }
             rest = &rest[1..];
@@ -328,7 +332,8 @@ fn streams(
 fn par_read(count: u64, during: Duration, options: Options, members: &[String]) -> io::Result<()> {
     let rows = size(&members[0])? / options.unit;
     let part = rows / count * options.row();
-    let stream = |index| Stream { at: part * index, bytes: part, think: Duration::ZERO };
+    let skip = options.skip.min(part) / options.row() * options.row();
+    let stream = |index| Stream { at: part * index + skip, bytes: part - skip, think: Duration::ZERO };
     streams(count, during, options, members, |index| vec![stream(index)])
 }
 
