@@ -88,13 +88,17 @@ const SEQUENCES_MAX: usize = 8;
 /// The smallest zone, in sectors.
 const ZONE_MIN: u64 = 2048;
 
-/// Places of a member that are followed at once: streams of the foreground have places too.
-const PLACES: usize = 32;
+/// Zones that a member distinguishes: the zones of the foreground's streams, too.
+const ZONES: usize = 64;
+
+/// Of a sequence through the zones a member keeps so many. A sweep's late requests are in its last two zones, and those of a program that passes it
+/// count as the sweep's up to two zones ahead.
+const KEPT: u64 = 4;
 
 /// The greatest number of ranges that a zone keeps. A reader of whole stripe units needs fewer.
 const RANGES: usize = 128;
 
-/// A place that this many requests of the member have left alone is given up first.
+/// A zone that this many requests of the member have left alone is given up first.
 const STALE: u64 = 10_000;
 
 fn time_of(bytes: u64, rate: u64) -> Span {
@@ -132,6 +136,15 @@ struct Sweep {
 impl Sweep {
     fn end_of(&self, zone: u64) -> &AtomicU64 {
         &self.ends[(zone % ENDS as u64) as usize]
+    }
+
+    /// The member sweeps this zone. A program that passes the sweep does not move it: behind the sweep it is in a zone that the sweep has left, before
+    /// it in a zone after one that is not dense.
+    fn reaches(&self, zone: u64, follows_dense: bool) {
+        let is_behind = (1..=KEPT).contains(&self.zone.load(Ordering::Relaxed).saturating_sub(zone + 1));
+        if follows_dense && !is_behind {
+            self.zone.store(zone + 1, Ordering::Relaxed);
+        }
     }
 
     /// Whether a sequence of reads of this member ends near this range of a zone.
@@ -358,6 +371,11 @@ impl Coverage {
 /// What was transferred of a zone.
 #[derive(Default)]
 struct Zone {
+    number: u64,
+    /// The member's requests until the latest one in this zone; 0 for none.
+    used: u64,
+    /// The end of the latest request.
+    end: u64,
     read: Coverage,
     /// What counts of it: on RAID 1, reads in step with another member.
     counted: Coverage,
@@ -392,29 +410,6 @@ impl Zone {
     }
 }
 
-/// A place on a member that is read or written in order.
-#[derive(Default)]
-struct Place {
-    zone: u64,
-    /// The zone, and the one before it, whose last requests may be late.
-    front: Zone,
-    behind: Zone,
-    /// The end of the latest request.
-    end: u64,
-    used: u64,
-}
-
-impl Place {
-    /// What it has of a zone.
-    fn at(&self, zone: u64) -> Option<&Zone> {
-        match self.zone.checked_sub(zone) {
-            Some(0) if self.used > 0 => Some(&self.front),
-            Some(1) if self.used > 0 => Some(&self.behind),
-            _ => None,
-        }
-    }
-}
-
 /// The foreground on one member.
 struct Foreground {
     unfinished: u64,
@@ -436,9 +431,8 @@ impl Default for Foreground {
 }
 
 /// A member's own part: recognises requests of the background, and determines when they are dispatched.
-#[derive(Default)]
 pub(super) struct Background {
-    places: [Place; PLACES],
+    zones: [Zone; ZONES],
     uses: u64,
     /// When the next request may go although the foreground is busy, in a turn.
     allowed: Time,
@@ -455,42 +449,50 @@ pub(super) struct Background {
     ended: Time,
 }
 
+impl Default for Background {
+    fn default() -> Self {
+        Self {
+            zones: std::array::from_fn(|_| Zone::default()),
+            uses: 0,
+            allowed: Time::ZERO,
+            turn: 0,
+            long_turn: None,
+            passes: false,
+            foreground: Foreground::default(),
+            in_flight: 0,
+            ended: Time::ZERO,
+        }
+    }
+}
+
 impl Background {
-    /// The place to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
-    fn least(&self) -> usize {
-        let value = |&index: &usize| {
-            let Place { front, behind, used, .. } = &self.places[index];
-            let is_stale = self.uses - used >= STALE;
-            let transferred = if is_stale { 0 } else { front.transferred() + behind.transferred() };
-            (front.sweeps() && !is_stale, transferred, *used)
-        };
-        (0..PLACES).min_by_key(value).unwrap_or(0)
+    fn find(&self, number: u64) -> Option<usize> {
+        self.zones.iter().position(|zone| zone.number == number && zone.used > 0)
     }
 
-    /// The place of a request in this zone, which may move there.
-    fn place_of(&mut self, zone: u64, enough: u64) -> usize {
-        let find = |front: Option<u64>| {
-            self.places.iter().position(|place| place.used > 0 && Some(place.zone) == front)
+    /// The zone to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
+    fn least(&self) -> usize {
+        let value = |&index: &usize| {
+            let zone = &self.zones[index];
+            let is_stale = self.uses - zone.used >= STALE;
+            (zone.sweeps() && !is_stale, if is_stale { 0 } else { zone.transferred() }, zone.used)
         };
-        if let Some(index) = find(Some(zone)) {
-            return index;
-        }
-        let follows = |&index: &usize| {
-            let front = &self.places[index].front;
-            // A program that overtakes the sweep does not take its place along.
-            !front.sweeps() || front.follows_dense || front.is_dense(enough)
-        };
-        if let Some(index) = find(zone.checked_sub(1)).filter(follows) {
-            let place = &mut self.places[index];
-            place.front.follows_dense |= place.behind.is_dense(enough);
-            place.behind = std::mem::take(&mut place.front);
-            place.zone = zone;
-            return index;
-        }
-        // A late request.
-        find(zone.checked_add(1)).unwrap_or_else(|| {
-            let index = self.least();
-            self.places[index] = Place { zone, ..Place::default() };
+        (0..ZONES).min_by_key(value).unwrap_or(0)
+    }
+
+    /// The oldest zone of a sequence that reaches this one, if nothing else goes on there.
+    fn oldest(&self, number: u64) -> Option<usize> {
+        let oldest = number.checked_sub(KEPT)?;
+        let [index, next] = [self.find(oldest)?, self.find(oldest + 1)?];
+        let zone = &self.zones[index];
+        (!zone.sweeps() && zone.used < self.zones[next].used).then_some(index)
+    }
+
+    /// The index of a zone, which may be new.
+    fn zone_of(&mut self, number: u64) -> usize {
+        self.find(number).unwrap_or_else(|| {
+            let index = self.oldest(number).unwrap_or_else(|| self.least());
+            self.zones[index] = Zone { number, ..Zone::default() };
             index
         })
     }
@@ -513,13 +515,15 @@ impl Background {
         let mut swept = None;
         for zone in start / size..end.div_ceil(size).max(start / size + 1) {
             let range = (start.max(zone * size), end.min((zone + 1).saturating_mul(size)));
-            if self.sweeps(activity, layout, member, (op, range.0, range.1), (zone, size)) {
-                swept = Some(zone);
+            if let Some(follows_dense) =
+                self.sweeps(activity, layout, member, (op, range.0, range.1), (zone, size))
+            {
+                swept = Some((zone, follows_dense));
             }
         }
-        let Some(zone) = swept else { return false };
+        let Some((zone, follows_dense)) = swept else { return false };
         let sweep = &activity.sweeps[member.index()];
-        sweep.zone.store(zone + 1, Ordering::Relaxed);
+        sweep.reaches(zone, follows_dense);
         sweep.at.store(now.as_nanos(), Ordering::Relaxed);
         sweep.reads.store(u8::from(op == Op::Read), Ordering::Relaxed);
         let recognised = activity.is_lockstep(layout, zone, now);
@@ -530,7 +534,7 @@ impl Background {
         recognised
     }
 
-    /// Notes what is transferred of a zone of this size; whether the member sweeps it.
+    /// Notes what is transferred of a zone of this size. If the member sweeps it, returns whether the zone before is dense.
     fn sweeps(
         &mut self,
         activity: &Activity,
@@ -538,24 +542,23 @@ impl Background {
         member: Member,
         (op, start, end): (Op, u64, u64),
         (zone, size): (u64, u64),
-    ) -> bool {
+    ) -> Option<bool> {
         self.uses += 1;
         // Readers of one copy, or without the parity, leave out more than this.
         let enough = size - size / (2 * u64::from(layout.members()));
-        let index = self.place_of(zone, enough);
-        let before = || {
-            let of = |zone| self.places.iter().filter_map(move |place| place.at(zone));
-            zone.checked_sub(1).into_iter().flat_map(of)
-        };
+        let before = zone.checked_sub(1).and_then(|before| self.find(before));
+        let before = before.map(|index| &self.zones[index]);
         // A program may have read a part of the zone before a sweep reaches it.
-        let follows_dense = activity.begins_in(zone) || before().any(|before| before.is_dense(enough));
-        let follows_sweep = before().any(|before| before.follows_dense);
-        let place = &mut self.places[index];
-        let part = if place.zone == zone { &mut place.front } else { &mut place.behind };
+        let follows_dense = activity.begins_in(zone) || before.is_some_and(|before| before.is_dense(enough));
+        let follows_sweep = before.is_some_and(|before| before.follows_dense);
+        let continues = before.is_some_and(|before| before.end == start);
+        let index = self.zone_of(zone);
+        let part = &mut self.zones[index];
+        let swept = part.sweeps();
         part.follows_dense |= follows_dense;
         part.follows_sweep |= follows_sweep;
         let is_parity = matches!(layout.arrangement(), Arrangement::Parity(_));
-        if !is_parity && start + size / 2 < place.end || part.again >= size {
+        if !is_parity && start + size / 2 < part.end || part.again >= size {
             part.begin_again();
         }
         let transferred = part.transferred();
@@ -567,7 +570,7 @@ impl Background {
         } else {
             part.read.add(start, end);
             let sweep = &activity.sweeps[member.index()];
-            if place.end == start {
+            if part.end == start || continues {
                 // It has left the zone before.
                 sweep.end_of(zone.wrapping_sub(1)).store(0, Ordering::Relaxed);
                 sweep.end_of(zone).store(end, Ordering::Relaxed);
@@ -580,8 +583,14 @@ impl Background {
             }
         }
         part.again += (end - start).saturating_sub(part.transferred() - transferred);
-        let sweeps = part.sweeps();
-        (place.used, place.end) = (self.uses, end);
+        (part.used, part.end) = (self.uses, end);
+        let sweeps = part.sweeps().then_some(part.follows_dense);
+        if sweeps.is_some()
+            && !swept
+            && let Some(oldest) = zone.checked_sub(KEPT).and_then(|oldest| self.find(oldest))
+        {
+            self.zones[oldest] = Zone::default();
+        }
         sweeps
     }
 
