@@ -11,8 +11,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::hosted::Hosted;
 use super::options::Limits;
 use super::parts::PartId;
+use super::{Notice, Observer, Queue};
 use crate::request::{Direction, Process};
 use crate::scheduler::Admission;
 use crate::time::Time;
@@ -135,4 +137,53 @@ impl RequestCounts {
     pub(super) fn free(&mut self, direction: Direction) {
         self.sides[direction as usize].allocated -= 1;
     }
+}
+
+impl<O: Observer> Queue<O> {
+    /// Continues sleepers in order of arrival, as far as there is room.
+    #[inline]
+    pub(super) fn wake_sleepers(&mut self, now: Time) {
+        for direction in Direction::BOTH {
+            if self.counts.anybody_sleeps(direction) {
+                self.wake_sleepers_of(now, direction);
+            }
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers_of(&mut self, now: Time, direction: Direction) {
+        while let Some(part) = self.counts.first_sleeper(direction)
+            && self.wake_sleeper(now, direction, part)
+        {}
+    }
+
+    /// Continues the first sleeper if there is room; returns whether there was.
+    fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
+        let submission = &self.parts.get(part).submission;
+        let (token, process) = (submission.token, submission.process);
+        let sync = submission.op.is_sync(submission.flags);
+        let admission = may_queue(&mut self.hosted, now, process, direction, sync);
+        if !self.counts.may_wake(direction, admission) {
+            return false;
+        }
+        if self.counts.wake(now, direction, process) {
+            self.notices.push_back(Notice::Woken(token));
+        }
+        if !self.try_merge(now, part) {
+            self.admit(now, part);
+        }
+        true
+    }
+}
+
+/// Whether the scheduler admits a request. If the call panics, the limit decides.
+pub(super) fn may_queue(
+    hosted: &mut Hosted,
+    now: Time,
+    process: Option<Process>,
+    direction: Direction,
+    sync: bool,
+) -> Admission {
+    let admission = hosted.call("may_queue", |scheduler| scheduler.may_queue(now, process, direction, sync));
+    admission.unwrap_or(Admission::ByLimit)
 }

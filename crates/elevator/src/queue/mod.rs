@@ -19,9 +19,10 @@
 //! |---|---|
 //! | `options` | settings: depth, merging, plugging, limits, caches, barriers |
 //! | `parts` | submissions as hosts name them; schedulers see them as [`Requests`] |
-//! | `submit` | submission: merged (and whether a request may grow), admitted, or asleep |
-//! | `merge` | the index of queued requests by which neighbours are found, and which requests are alike |
-//! | `limits` | which submitter may add a request, which sleeps |
+//! | `submit` | submission: flushed first, merged, admitted, or waiting for room |
+//! | `merge` | which requests may be merged, and how a request grows |
+//! | `merge_index` | queued requests by start and by end |
+//! | `limits` | which submitter may add a request, which sleeps, and when it continues |
 //! | `flush` | durability: flushes, which bypass the scheduler, and forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
 //! | `hosted`, `fault`, `supervision` | calls of the scheduler, and recovery from a faulty one |
@@ -35,6 +36,7 @@ mod flush;
 mod hosted;
 mod limits;
 mod merge;
+mod merge_index;
 mod options;
 mod order;
 mod parts;
@@ -57,7 +59,7 @@ pub(crate) use parts::segments;
 use self::flush::{Flushes, Then};
 use self::hosted::Hosted;
 use self::limits::RequestCounts;
-use self::merge::MergeIndex;
+use self::merge_index::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, Part, PartId, Parts};
 use self::supervision::Watchdog;
