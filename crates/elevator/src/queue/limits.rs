@@ -21,11 +21,18 @@ use crate::time::Time;
 
 /// The counters of one direction.
 #[derive(Default)]
-struct Side {
+struct Counts {
     /// Requests allocated: plugged, queued, dispatched.
     allocated: u32,
-    /// Submissions that wait for room, in order of arrival, and whether their submitters sleep.
-    sleepers: VecDeque<(PartId, bool)>,
+    /// Submissions that wait for room, in order of arrival.
+    waiting: VecDeque<Waiting>,
+}
+
+/// A submission that waits for room.
+struct Waiting {
+    part: PartId,
+    /// Its submitter does not sleep if a barrier or a flush delayed the submission: [`Queue::submit`] has returned before.
+    is_submitter_asleep: bool,
 }
 
 /// A woken submitter, which may add a batch before it sleeps again.
@@ -38,13 +45,13 @@ struct Batcher {
 /// The counters of both directions.
 pub(super) struct RequestCounts {
     limits: Limits,
-    sides: [Side; 2],
+    counts: [Counts; 2],
     batchers: Vec<Batcher>,
 }
 
 impl RequestCounts {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, sides: Default::default(), batchers: Vec::new() }
+        Self { limits, counts: Default::default(), batchers: Vec::new() }
     }
 
     /// Whether a request may be allocated now, for a submitter that is not asleep; `admission` is called only below the hard limit.
@@ -56,17 +63,17 @@ impl RequestCounts {
         process: Option<Process>,
         admission: impl FnOnce() -> Admission,
     ) -> bool {
-        let side = &self.sides[direction as usize];
-        if side.allocated == 0 {
+        let counts = &self.counts[direction as usize];
+        if counts.allocated == 0 {
             return true;
         }
-        if side.allocated >= self.limits.hard() {
+        if counts.allocated >= self.limits.hard() {
             return false;
         }
         match admission() {
             Admission::Must => true,
             Admission::No => false,
-            Admission::ByLimit if side.allocated < self.limits.nr_requests && side.sleepers.is_empty() => {
+            Admission::ByLimit if counts.allocated < self.limits.nr_requests && counts.waiting.is_empty() => {
                 true
             }
             Admission::ByLimit => self.batching(now, process),
@@ -85,88 +92,88 @@ impl RequestCounts {
         }
     }
 
-    pub(super) fn sleep(&mut self, direction: Direction, part: PartId) {
-        self.sides[direction as usize].sleepers.push_back((part, false));
+    pub(super) fn push_waiting(&mut self, direction: Direction, part: PartId) {
+        self.counts[direction as usize].waiting.push_back(Waiting { part, is_submitter_asleep: false });
     }
 
     /// The submitter of the last waiting submission sleeps.
-    pub(super) fn sleeps(&mut self, direction: Direction) {
-        if let Some((_, notified)) = self.sides[direction as usize].sleepers.back_mut() {
-            *notified = true;
+    pub(super) fn mark_last_asleep(&mut self, direction: Direction) {
+        if let Some(last) = self.counts[direction as usize].waiting.back_mut() {
+            last.is_submitter_asleep = true;
         }
     }
 
-    pub(super) fn anybody_sleeps(&self, direction: Direction) -> bool {
-        !self.sides[direction as usize].sleepers.is_empty()
+    pub(super) fn has_waiting(&self, direction: Direction) -> bool {
+        !self.counts[direction as usize].waiting.is_empty()
     }
 
-    pub(super) fn first_sleeper(&self, direction: Direction) -> Option<PartId> {
-        self.sides[direction as usize].sleepers.front().map(|&(part, _)| part)
+    pub(super) fn first_waiting(&self, direction: Direction) -> Option<PartId> {
+        self.counts[direction as usize].waiting.front().map(|first| first.part)
     }
 
     /// Whether the first waiting submission may continue.
-    pub(super) fn may_wake(&self, direction: Direction, admission: Admission) -> bool {
-        let side = &self.sides[direction as usize];
-        side.allocated == 0
+    pub(super) fn may_continue(&self, direction: Direction, admission: Admission) -> bool {
+        let counts = &self.counts[direction as usize];
+        counts.allocated == 0
             || match admission {
-                Admission::Must => side.allocated < self.limits.hard(),
+                Admission::Must => counts.allocated < self.limits.hard(),
                 Admission::No => false,
-                Admission::ByLimit => side.allocated < self.limits.nr_requests,
+                Admission::ByLimit => counts.allocated < self.limits.nr_requests,
             }
     }
 
-    /// The first waiting submission continues, and its submitter may add a batch; returns whether the submitter sleeps.
-    pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) -> bool {
-        let first = self.sides[direction as usize].sleepers.pop_front();
+    /// Removes the first waiting submission and allows its submitter a batch. Returns whether the submitter sleeps.
+    pub(super) fn pop_waiting(&mut self, now: Time, direction: Direction, process: Option<Process>) -> bool {
+        let first = self.counts[direction as usize].waiting.pop_front();
         if let (Some(process), true) = (process, self.limits.batch_requests > 0) {
             self.batchers.retain(|b| b.process != process && b.until >= now);
             let until = now + self.limits.batch_time;
             self.batchers.push(Batcher { process, left: self.limits.batch_requests, until });
         }
-        first.is_some_and(|(_, notified)| notified)
+        first.is_some_and(|first| first.is_submitter_asleep)
     }
 
     pub(super) const fn allocated(&self, direction: Direction) -> u32 {
-        self.sides[direction as usize].allocated
+        self.counts[direction as usize].allocated
     }
 
     pub(super) fn allocate(&mut self, direction: Direction) {
-        self.sides[direction as usize].allocated += 1;
+        self.counts[direction as usize].allocated += 1;
     }
 
     pub(super) fn free(&mut self, direction: Direction) {
-        self.sides[direction as usize].allocated -= 1;
+        self.counts[direction as usize].allocated -= 1;
     }
 }
 
 impl<O: Observer> Queue<O> {
-    /// Continues sleepers in order of arrival, as far as there is room.
+    /// Continues waiting submissions in order of arrival, as far as there is room.
     #[inline]
-    pub(super) fn wake_sleepers(&mut self, now: Time) {
+    pub(super) fn continue_waiting(&mut self, now: Time) {
         for direction in Direction::BOTH {
-            if self.counts.anybody_sleeps(direction) {
-                self.wake_sleepers_of(now, direction);
+            if self.counts.has_waiting(direction) {
+                self.continue_waiting_of(now, direction);
             }
         }
     }
 
     #[cold]
-    fn wake_sleepers_of(&mut self, now: Time, direction: Direction) {
-        while let Some(part) = self.counts.first_sleeper(direction)
-            && self.wake_sleeper(now, direction, part)
+    fn continue_waiting_of(&mut self, now: Time, direction: Direction) {
+        while let Some(part) = self.counts.first_waiting(direction)
+            && self.continue_first(now, direction, part)
         {}
     }
 
-    /// Continues the first sleeper if there is room; returns whether there was.
-    fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
+    /// Continues the first waiting submission if there is room; returns whether there was.
+    fn continue_first(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);
         let sync = submission.op.is_sync(submission.flags);
         let admission = may_queue(&mut self.hosted, now, process, direction, sync);
-        if !self.counts.may_wake(direction, admission) {
+        if !self.counts.may_continue(direction, admission) {
             return false;
         }
-        if self.counts.wake(now, direction, process) {
+        if self.counts.pop_waiting(now, direction, process) {
             self.notices.push_back(Notice::Woken(token));
         }
         if !self.try_merge(now, part) {

@@ -104,7 +104,7 @@ impl<O: Observer> Queue<O> {
         }
         self.requests.remove(other);
         self.counts.free(neighbour.direction());
-        self.wake_sleepers(now);
+        self.continue_waiting(now);
     }
 }
 

@@ -168,7 +168,7 @@ impl<O: Observer> Queue<O> {
     /// Continues everything that an ended request or flush has unblocked.
     #[inline]
     pub(super) fn settle(&mut self, now: Time) {
-        self.wake_sleepers(now);
+        self.continue_waiting(now);
         if self.order.is_draining() {
             self.drain(now);
         }

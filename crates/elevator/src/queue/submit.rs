@@ -16,7 +16,7 @@ impl<O: Observer> Queue<O> {
         }
         let accepted = self.accept(now, part);
         if accepted == Accepted::Asleep {
-            self.counts.sleeps(self.parts.get(part).submission.op.direction());
+            self.counts.mark_last_asleep(self.parts.get(part).submission.op.direction());
         }
         if self.order.is_draining() {
             self.settle(now);
@@ -72,7 +72,7 @@ impl<O: Observer> Queue<O> {
             self.admit(now, part);
             return Accepted::Queued;
         }
-        self.counts.sleep(direction, part);
+        self.counts.push_waiting(direction, part);
         self.observer.event(now, &Event::Slept(token));
         Accepted::Asleep
     }
