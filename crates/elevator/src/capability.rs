@@ -1,6 +1,6 @@
 //! What a policy offers besides scheduling: tunables, inspection, hooks above the block layer, the member side of an array, a short path.
 //!
-//! A host asks for the capabilities that it uses. Only [`light`](Capabilities::light) is on the hot path.
+//! A host asks for the capabilities that it uses. Only [`short_path`](Capabilities::short_path) is on the hot path.
 
 use alloc::vec::Vec;
 
@@ -52,7 +52,7 @@ pub trait Capabilities {
         None
     }
 
-    /// The policy's side of the conversation with an array's coordinator.
+    /// The policy's messages to and from an array's coordinator.
     fn array_member(&mut self) -> Option<&mut dyn ArrayMember> {
         None
     }

@@ -51,7 +51,7 @@ impl Bench {
         }
     }
 
-    fn ask(&mut self) {
+    fn submit(&mut self) {
         self.turns += 1;
         let unit = if self.is_random {
             self.random.below(CAPACITY / UNIT * self.members)
@@ -78,12 +78,12 @@ impl Bench {
             arrived: self.now,
         };
         self.coordinator.inserted(self.now, member, &request, job);
-        self.heed();
+        self.take_directives();
         self.coordinator.dispatched(self.now, member, &request);
         self.unfinished.push_back((member, job, request));
     }
 
-    fn heed(&mut self) {
+    fn take_directives(&mut self) {
         while let Some((member, directive)) = self.coordinator.directive() {
             if matches!(black_box(directive), Directive::Urgent(_)) {
                 self.coordinator.reported(self.now, member, Report::Established);
@@ -101,8 +101,8 @@ impl Bench {
         if self.coordinator.next_event().is_some_and(|at| at <= self.now) {
             self.coordinator.pass(self.now);
         }
-        self.heed();
-        self.ask();
+        self.take_directives();
+        self.submit();
     }
 }
 
@@ -110,7 +110,7 @@ impl Bench {
 fn measure(members: u32, is_random: bool) -> f64 {
     let mut bench = Bench::new(members, is_random);
     for _ in 0..4 * members {
-        bench.ask();
+        bench.submit();
     }
     let mut best = f64::INFINITY;
     for _ in 0..7 {

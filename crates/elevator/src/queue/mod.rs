@@ -357,12 +357,12 @@ impl<O: Observer> Queue<O> {
             cold_path();
             if now < until {
                 let hold = Hold { until: Some(until), wake: Wake::Timer, reason: HoldReason::Plugged };
-                self.tell_held(now, hold);
+                self.report_hold(now, hold);
                 return Step::Wait(hold);
             }
             self.plugged_until = None;
         }
-        self.ask(now, positioning)
+        self.call_scheduler(now, positioning)
     }
 
     fn is_kept_for_a_flush(&self) -> bool {
@@ -371,7 +371,7 @@ impl<O: Observer> Queue<O> {
 
     /// Calls the scheduler. If it is faulty, replaces it and calls its successor.
     #[inline]
-    fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
+    fn call_scheduler(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
         loop {
             match self.decide(now, positioning) {
                 Some(step) => return step,
@@ -404,7 +404,7 @@ impl<O: Observer> Queue<O> {
                 Step::Dispatch(self.dispatch(now, id, reason, Some(self.generation)))
             }),
             Decision::Hold(hold) => self.check_hold(now, hold).map(|bounded| {
-                self.tell_held(now, hold);
+                self.report_hold(now, hold);
                 Step::Wait(bounded)
             }),
             Decision::Idle if self.queued > 0 => Err(Fault::Idle { queued: self.queued }),
@@ -418,7 +418,7 @@ impl<O: Observer> Queue<O> {
     }
 
     #[inline(never)]
-    fn tell_held(&mut self, now: Time, hold: Hold) {
+    fn report_hold(&mut self, now: Time, hold: Hold) {
         if self.last_hold != Some(hold) {
             self.last_hold = Some(hold);
             let (queued, in_flight) = (self.queued, self.in_flight);
@@ -550,7 +550,7 @@ impl<O: Observer> Queue<O> {
             }
         } else {
             while let Some(part) = self.parts.take_first(&mut chain) {
-                self.tell_finished(now, &part, outcome, meta.dispatched);
+                self.notify_finished(now, &part, outcome, meta.dispatched);
             }
         }
         self.counts.free(request.direction());
@@ -563,11 +563,11 @@ impl<O: Observer> Queue<O> {
 
     fn finish(&mut self, now: Time, part: PartId, outcome: Outcome, dispatched: Time) {
         let part = self.parts.remove(part);
-        self.tell_finished(now, &part, outcome, dispatched);
+        self.notify_finished(now, &part, outcome, dispatched);
     }
 
     #[inline]
-    fn tell_finished(&mut self, now: Time, part: &Part, outcome: Outcome, dispatched: Time) {
+    fn notify_finished(&mut self, now: Time, part: &Part, outcome: Outcome, dispatched: Time) {
         let Submission { token, op, sectors, .. } = part.submission;
         self.short_writes -= u32::from(self.options.sync_writes.counts(op, sectors));
         self.observer.event(now, &Event::Finished(token, outcome));

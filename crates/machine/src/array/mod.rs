@@ -228,28 +228,28 @@ impl Array {
     fn gather(&mut self, now: Time) -> bool {
         let mut directed = false;
         loop {
-            let mut heard = false;
+            let mut has_changed = false;
             if let Some(coordination) = &mut self.coordination {
                 coordination.notify(now, &mut self.disks);
             }
             for index in 0..self.disks.len() {
                 while let Some(notice) = self.disks[index].block.notice() {
-                    heard = true;
-                    self.heed(now, notice);
+                    has_changed = true;
+                    self.apply(now, notice);
                 }
             }
             if let Some(coordination) = &mut self.coordination
                 && coordination.direct(now, &mut self.disks)
             {
-                (heard, directed) = (true, true);
+                (has_changed, directed) = (true, true);
             }
-            if !heard {
+            if !has_changed {
                 return directed;
             }
         }
     }
 
-    fn heed(&mut self, now: Time, notice: Notice) {
+    fn apply(&mut self, now: Time, notice: Notice) {
         match notice {
             Notice::Woken(Token(part)) => {
                 if let Some(token) = self.jobs.woken(part as u32) {

@@ -225,7 +225,7 @@ impl StreamCoordinator {
         self.jobs[index] = job;
     }
 
-    fn tell(&mut self, member: Member, directive: Directive) {
+    fn direct(&mut self, member: Member, directive: Directive) {
         self.directives.push_back((member, directive));
     }
 

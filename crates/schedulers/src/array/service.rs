@@ -76,10 +76,10 @@ impl StreamCoordinator {
         }
         if let Some(service) = self.service.take() {
             self.judge(now, service.stream);
-            self.tell_all(Directive::Slice(now));
+            self.direct_all(Directive::Slice(now));
         }
         self.resting = None;
-        self.tell_all(Directive::Waiting(conduct == Conduct::Waits));
+        self.direct_all(Directive::Waiting(conduct == Conduct::Waits));
     }
 
     fn serve(&mut self, now: Time, stream: StreamId) {
@@ -102,7 +102,7 @@ impl StreamCoordinator {
         if service.arrivals[member.index()] == Arrival::Awaited {
             self.bring(stream, member);
         } else if !service.is_complete() {
-            self.tell(member, Directive::Adopt(request));
+            self.direct(member, Directive::Adopt(request));
         }
     }
 
@@ -137,7 +137,7 @@ impl StreamCoordinator {
         if service.is_complete() {
             service.until = until;
             self.streams.served(service.stream);
-            self.tell_all(Directive::Slice(until));
+            self.direct_all(Directive::Slice(until));
         }
     }
 
@@ -186,7 +186,7 @@ impl StreamCoordinator {
         let Some(Service { stream, .. }) = self.service.take() else { return };
         self.streams.served(stream);
         self.judge(now, stream);
-        self.tell_all(Directive::Slice(now));
+        self.direct_all(Directive::Slice(now));
         let next = self.streams.longest_unserved(stream, |id| self.is_ready(now, id));
         match next {
             Some(next) => self.serve(now, next),
@@ -194,9 +194,9 @@ impl StreamCoordinator {
         }
     }
 
-    fn tell_all(&mut self, directive: Directive) {
+    fn direct_all(&mut self, directive: Directive) {
         for member in 0..self.members.len() as u32 {
-            self.tell(Member(member), directive);
+            self.direct(Member(member), directive);
         }
     }
 }

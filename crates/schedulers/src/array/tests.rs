@@ -445,18 +445,18 @@ fn members_stop_waiting_if_that_is_faster() {
     scene.coordinator.reported(scene.now, Member(0), Report::Broken);
     scene.directives();
     // Each unit takes 20 ms until the trial begins, then 10 ms.
-    let (mut unit, mut heard) = (FAR, Vec::new());
+    let (mut unit, mut directives) = (FAR, Vec::new());
     while scene.now < Time::ZERO + ms(3_000) {
-        let waits = !heard.contains(&(0, Directive::Waiting(false)));
+        let waits = !directives.contains(&(0, Directive::Waiting(false)));
         scene.read(unit..unit + 1, ms(if waits { 20 } else { 10 }), Span::ZERO);
         unit += 1;
-        heard.extend(scene.directives());
+        directives.extend(scene.directives());
     }
-    let waiting: Vec<_> = heard.iter().filter(|(_, d)| matches!(d, Directive::Waiting(_))).collect();
+    let waiting: Vec<_> = directives.iter().filter(|(_, d)| matches!(d, Directive::Waiting(_))).collect();
     assert_eq!(waiting[..2], [&(0, Directive::Waiting(false)), &(1, Directive::Waiting(false))]);
-    let without = heard.iter().position(|(_, d)| *d == Directive::Waiting(false)).unwrap();
-    let with = heard.iter().position(|(_, d)| *d == Directive::Waiting(true)).unwrap();
-    let served = heard[without..with].iter().any(|(_, d)| matches!(d, Directive::Urgent(_)));
+    let without = directives.iter().position(|(_, d)| *d == Directive::Waiting(false)).unwrap();
+    let with = directives.iter().position(|(_, d)| *d == Directive::Waiting(true)).unwrap();
+    let served = directives[without..with].iter().any(|(_, d)| matches!(d, Directive::Urgent(_)));
     assert!(!served, "no stream is served during the trial");
 }
 

@@ -102,7 +102,7 @@ impl Sptf {
         for n in 0.. {
             let Some((first, end)) = oracle.buffered(n) else { break };
             for (_, id) in sorted.outwards(first).1.take_while(|&(sector, _)| sector < end) {
-                search.ask(id);
+                search.evaluate(id);
             }
         }
         let (mut below, mut above) = sorted.outwards(head(view));
@@ -163,7 +163,7 @@ impl Search<'_> {
         let Some(angles) = reached(first.0, self.least) else { return false };
         for (sector, id) in iter::once(first).chain(requests.take(few - 1)) {
             if angles.contains(self.angle(sector, id)) {
-                self.ask(id);
+                self.evaluate(id);
             }
         }
         true
@@ -174,7 +174,7 @@ impl Search<'_> {
         *self.places[id].angle.get_or_insert_with(|| oracle.angle(sector))
     }
 
-    fn ask(&mut self, id: RequestId) {
+    fn evaluate(&mut self, id: RequestId) {
         let time = self.oracle.positioning_time(self.now, &self.view.requests[id]);
         let earlier = |best| self.places[id].arrival < self.places[best].arrival;
         if time < self.least || time == self.least && self.best.is_none_or(earlier) {

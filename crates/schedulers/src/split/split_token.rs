@@ -144,7 +144,7 @@ struct Run {
 
 /// The party in turn at the block layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Party {
     Reads(usize),
     Writes,
 }
@@ -156,7 +156,7 @@ pub struct SplitToken {
     members: Vec<Member>,
     lanes: Lanes,
     writes: Run,
-    turn: (Who, u64),
+    turn: (Party, u64),
     now: Time,
 }
 
@@ -175,7 +175,7 @@ impl SplitToken {
             members: Vec::new(),
             lanes: Lanes::with_direct_writes(),
             writes: Run::default(),
-            turn: (Who::Writes, 0),
+            turn: (Party::Writes, 0),
             now: Time::ZERO,
         }
     }
@@ -223,50 +223,50 @@ impl SplitToken {
     /// Whether an account reads sequentially in its own turn, within the `run` that is allowed in debt.
     fn is_on_a_run(&self, place: usize) -> bool {
         let (turn, sent) = self.turn;
-        turn == Who::Reads(place) && sent < self.tunables.run && self.members[place].reads.sequential
+        turn == Party::Reads(place) && sent < self.tunables.run && self.members[place].reads.sequential
     }
 
-    fn has_work(&mut self, who: Who, now: Time) -> bool {
-        match who {
-            Who::Writes => self.lanes.writes_wait(),
-            Who::Reads(place) => self.may_read(place, now),
+    fn has_work(&mut self, party: Party, now: Time) -> bool {
+        match party {
+            Party::Writes => self.lanes.writes_wait(),
+            Party::Reads(place) => self.may_read(place, now),
         }
     }
 
     /// The next party in round-robin order: writes first, then each account.
-    fn next_turn(&mut self, now: Time) -> Option<Who> {
+    fn next_turn(&mut self, now: Time) -> Option<Party> {
         let round = self.members.len() + 1;
         let after = match self.turn.0 {
-            Who::Writes => 0,
-            Who::Reads(place) => place + 1,
+            Party::Writes => 0,
+            Party::Reads(place) => place + 1,
         };
         (1..=round)
             .map(|step| match (after + step) % round {
-                0 => Who::Writes,
-                n => Who::Reads(n - 1),
+                0 => Party::Writes,
+                n => Party::Reads(n - 1),
             })
-            .find(|&who| self.has_work(who, now))
+            .find(|&party| self.has_work(party, now))
     }
 
-    fn run(&mut self, who: Who) -> &mut Run {
-        match who {
-            Who::Writes => &mut self.writes,
-            Who::Reads(place) => &mut self.members[place].reads,
+    fn run(&mut self, party: Party) -> &mut Run {
+        match party {
+            Party::Writes => &mut self.writes,
+            Party::Reads(place) => &mut self.members[place].reads,
         }
     }
 
     /// The wait for the party in turn: until its last request completes, and then for `idle`.
     fn awaits(&mut self, now: Time) -> Option<Hold> {
-        let (who, sent) = self.turn;
-        let worth = match who {
-            Who::Writes => !self.lanes.writes_wait(),
-            Who::Reads(place) => {
+        let (party, sent) = self.turn;
+        let worth = match party {
+            Party::Writes => !self.lanes.writes_wait(),
+            Party::Reads(place) => {
                 let may_read = self.is_on_a_run(place) || self.members[place].bucket.is_open(now);
                 may_read && !self.lanes.has_reads(place)
             }
         };
         let idle = self.tunables.idle;
-        let &mut Run { sequential, in_flight, returned } = self.run(who);
+        let &mut Run { sequential, in_flight, returned } = self.run(party);
         let until = (in_flight == 0).then_some(returned + idle);
         let in_time = sent < self.tunables.turn_bytes && until.is_none_or(|until| now < until);
         let wake = if until.is_some() { Wake::Timer } else { Wake::External };
@@ -278,12 +278,12 @@ impl SplitToken {
         self.lanes.readers().filter_map(|place| self.members[place].bucket.opens()).min()
     }
 
-    fn send(&mut self, who: Who, view: &View<'_>, now: Time) -> Option<(RequestId, Reason)> {
-        let (id, place) = match who {
-            Who::Writes => (self.lanes.next_write()?, 0),
-            Who::Reads(place) => (self.lanes.next_read(place)?, place),
+    fn send(&mut self, party: Party, view: &View<'_>, now: Time) -> Option<(RequestId, Reason)> {
+        let (id, place) = match party {
+            Party::Writes => (self.lanes.next_write()?, 0),
+            Party::Reads(place) => (self.lanes.next_read(place)?, place),
         };
-        if let Who::Reads(place) = who {
+        if let Party::Reads(place) = party {
             // What opened the bucket is for both: otherwise reads, which wait here all the time, would always be first.
             let member = &mut self.members[place];
             let call = member.next_call(now);
@@ -291,24 +291,24 @@ impl SplitToken {
         }
         let request = &view.requests[id];
         let near = self.lanes.take(place, request) <= self.tunables.near;
-        let run = self.run(who);
-        run.sequential = near && (who != Who::Writes || !request.is_sync());
+        let run = self.run(party);
+        run.sequential = near && (party != Party::Writes || !request.is_sync());
         run.in_flight += 1;
         let (was, sent) = self.turn;
-        let reason = if was == who { Reason::SliceOwner } else { Reason::RoundRobin };
-        self.turn = (who, if was == who { sent } else { 0 } + request.sectors.bytes());
+        let reason = if was == party { Reason::SliceOwner } else { Reason::RoundRobin };
+        self.turn = (party, if was == party { sent } else { 0 } + request.sectors.bytes());
         let Self { ledger, members, .. } = self;
         ledger.dispatched(request, &mut |place, bytes| members[place].bucket.spend(now, bytes));
         Some((id, reason))
     }
 
-    fn choose(&mut self, now: Time) -> Option<Who> {
-        let (who, sent) = self.turn;
-        if sent < self.tunables.turn_bytes && self.has_work(who, now) {
-            return Some(who);
+    fn choose(&mut self, now: Time) -> Option<Party> {
+        let (party, sent) = self.turn;
+        if sent < self.tunables.turn_bytes && self.has_work(party, now) {
+            return Some(party);
         }
         let next = self.next_turn(now)?;
-        if next == who {
+        if next == party {
             self.turn.1 = 0;
         }
         Some(next)
@@ -335,7 +335,7 @@ impl Scheduler for SplitToken {
         if let Some(hold) = self.awaits(now) {
             return Decision::Hold(hold);
         }
-        if let Some((id, reason)) = self.choose(now).and_then(|who| self.send(who, view, now)) {
+        if let Some((id, reason)) = self.choose(now).and_then(|party| self.send(party, view, now)) {
             return Decision::Dispatch { id, reason };
         }
         let until = self.opens();
@@ -345,8 +345,8 @@ impl Scheduler for SplitToken {
 
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
         let is_own = self.lanes.is_own(request);
-        let who = if is_own { Who::Reads(self.place_of(request)) } else { Who::Writes };
-        let run = self.run(who);
+        let party = if is_own { Party::Reads(self.place_of(request)) } else { Party::Writes };
+        let run = self.run(party);
         run.in_flight -= 1;
         run.returned = now;
     }
