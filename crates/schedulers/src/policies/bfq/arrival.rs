@@ -2,6 +2,7 @@
 
 use elevator::{Admission, Priority, PriorityClass, Process, Request, Span, Time};
 
+use super::budget::{Expiry, SlotTime};
 use super::queue::{ContextId, Handle, QueueId};
 use super::service::Entity;
 use super::{Bfq, LEVELS, passed, weight_raising};
@@ -79,7 +80,7 @@ impl Bfq {
     /// The process's queue, created if needed, and split from a shared one if the processes no longer cooperate.
     fn queue_for(&mut self, now: Time, context: ContextId, sync: bool) -> QueueId {
         let Some(id) = self.queue_of(context, sync) else {
-            let id = self.new_queue(now, context, sync, false);
+            let id = self.new_queue(now, context, sync);
             self.own(id, context);
             return id;
         };
@@ -97,7 +98,7 @@ impl Bfq {
         let id = if self.split(now, id, context) {
             id
         } else {
-            let new = self.new_queue(now, context, true, true);
+            let new = self.queue_after_split(now, context);
             if let Some(waker) = self.queues.resolve(waker) {
                 self.set_waker(new, waker);
             }
@@ -134,20 +135,24 @@ impl Bfq {
         own
     }
 
-    fn new_queue(&mut self, now: Time, context: ContextId, sync: bool, again: bool) -> QueueId {
+    fn new_queue(&mut self, now: Time, context: ContextId, sync: bool) -> QueueId {
         if !sync {
             return self.async_queue(now, context);
         }
         let created = self.create(now, context, true);
-        let id = if again { created } else { self.consider_stable_merge(now, created, context) };
+        let id = self.consider_stable_merge(now, created, context);
         self.contexts[context].sync = Some(id);
-        if again {
-            self.rejoin_burst(now, id, context);
-        }
         id
     }
 
-    /// A queue created by a split is not new.
+    /// A synchronous queue for a process that leaves a shared one. It continues the process's earlier queue.
+    fn queue_after_split(&mut self, now: Time, context: ContextId) -> QueueId {
+        let id = self.create(now, context, true);
+        self.contexts[context].sync = Some(id);
+        self.rejoin_burst(now, id, context);
+        id
+    }
+
     fn rejoin_burst(&mut self, now: Time, id: QueueId, context: ContextId) {
         let saved = self.contexts[context].saved;
         if saved.in_large_burst || (saved.was_in_burst_list && self.is_burst_large()) {
@@ -302,7 +307,7 @@ impl Bfq {
         queue.soft_rt_pending = false;
         self.busy(now, id);
         if let Some(current) = self.in_service().filter(|&current| self.goes_before(id, current, recovers)) {
-            self.expire(now, current, false, super::budget::Expiry::Preempted);
+            self.expire(now, current, SlotTime::UntilNow, Expiry::Preempted);
         }
         interactive
     }
@@ -329,7 +334,7 @@ impl Bfq {
         self.end_idling(id);
         self.queues[id].anticipated = true;
         if timed_out {
-            self.expire(now, id, false, super::budget::Expiry::Timeout);
+            self.expire(now, id, SlotTime::UntilNow, Expiry::Timeout);
         }
     }
 
@@ -344,14 +349,14 @@ impl Bfq {
                 self.queues[id].owner = None;
             }
             if self.in_service() == Some(id) {
-                self.leave_service(now, id, super::budget::Expiry::Timeout);
+                self.leave_service(now, id, Expiry::Timeout);
             }
             self.cancel_merges(id);
             self.release(now, id);
         }
         if let Some(id) = self.contexts[context].asynchronous.take() {
             if self.in_service() == Some(id) {
-                self.leave_service(now, id, super::budget::Expiry::Timeout);
+                self.leave_service(now, id, Expiry::Timeout);
             }
             self.release(now, id);
         }

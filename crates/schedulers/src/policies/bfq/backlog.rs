@@ -3,6 +3,7 @@
 use elevator::{Growth, Request, RequestId, Sector, Time};
 
 use super::queue::{ContextId, QueueId};
+use super::service::{Slot, Start};
 use super::{Bfq, NO_REQUEST};
 use crate::parts::sorted::Key;
 
@@ -80,13 +81,13 @@ impl Bfq {
         self.queued += 1;
         let before = queue.next;
         let next = self.nearer(before, Some(id), self.driver.position);
-        self.set_next(entry.queue, next, false);
+        self.set_next(entry.queue, next);
         next != before
     }
 
-    fn set_next(&mut self, queue: QueueId, next: Option<RequestId>, expired: bool) {
+    fn set_next(&mut self, queue: QueueId, next: Option<RequestId>) {
         self.queues[queue].next = next;
-        self.queues[queue].next_expired = expired;
+        self.queues[queue].next_expired = false;
     }
 
     /// Takes a request out of its queue.
@@ -94,8 +95,7 @@ impl Bfq {
         let entry = self.requests[id];
         let queue = entry.queue;
         if self.queues[queue].next == Some(id) {
-            let (next, expired) = self.find_next(now, queue, id);
-            self.set_next(queue, next, expired);
+            self.advance_next(now, queue, id);
             self.updated_next(now, queue);
         }
         let state = &mut self.queues[queue];
@@ -114,23 +114,27 @@ impl Bfq {
     fn emptied(&mut self, now: Time, queue: QueueId) {
         self.unposition(queue);
         if self.service.get(queue).busy && self.in_service() != Some(queue) {
-            self.not_busy(now, queue, false);
+            self.not_busy(now, queue, Slot::Unchanged);
             let entity = self.service.get_mut(queue);
             entity.budget = 0;
             entity.service = 0;
         }
     }
 
-    /// The successor of `last`, a request of the queue: the oldest if it is due, else the nearest; and whether it was due.
-    fn find_next(&mut self, now: Time, queue: QueueId, last: RequestId) -> (Option<RequestId>, bool) {
-        if let Some(due) = self.due(now, queue, last) {
-            return (Some(due), true);
-        }
+    /// Sets the successor of `last`, a request of the queue: the oldest if it is due, else the nearest.
+    fn advance_next(&mut self, now: Time, queue: QueueId, last: RequestId) {
+        let due = self.due(now, queue, last);
+        let next = due.or_else(|| self.nearest(queue, last));
+        self.set_next(queue, next);
+        self.queues[queue].next_expired = due.is_some();
+    }
+
+    fn nearest(&self, queue: QueueId, last: RequestId) -> Option<RequestId> {
         let entry = self.requests[last];
         let sorted = &self.queues[queue].sorted;
         let [before, behind] = sorted.neighbours(entry.key());
         let behind = behind.or_else(|| sorted.first().filter(|&first| first != last));
-        (self.nearer(behind, before, entry.start), false)
+        self.nearer(behind, before, entry.start)
     }
 
     /// The queue's oldest request, if it is due; checked once per slot.
@@ -200,7 +204,7 @@ impl Bfq {
         let budget = self.queues[queue].max_budget.max(self.charge(next)).max(entity.service);
         if entity.budget != budget {
             self.service.get_mut(queue).budget = budget;
-            self.service.activate_or_requeue(queue, false, false, now);
+            self.service.activate_or_requeue(queue, Start::AtVirtualTime, Slot::Unchanged, now);
         }
     }
 
@@ -235,7 +239,7 @@ impl Bfq {
         let before = self.queues[queue].next;
         let next = self.nearer(before, Some(id), self.driver.position);
         if next != before {
-            self.set_next(queue, next, false);
+            self.set_next(queue, next);
             self.updated_next(now, queue);
         }
     }
@@ -251,7 +255,7 @@ impl Bfq {
             self.requests[id].due = absorbed.due;
         }
         if self.queues[entry.queue].next == Some(other) {
-            self.set_next(entry.queue, Some(id), false);
+            self.set_next(entry.queue, Some(id));
         }
         self.remove_from_backlog(now, other);
         self.request_ended(other);

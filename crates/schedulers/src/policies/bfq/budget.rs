@@ -4,6 +4,7 @@ use elevator::{Span, Time};
 
 use super::Bfq;
 use super::queue::QueueId;
+use super::service::{Slot, Start};
 use crate::parts::jiffies::Ticks;
 
 /// The clock by which slots end.
@@ -35,6 +36,14 @@ pub(super) enum Expiry {
     NoMoreRequests,
     /// Another queue goes before it.
     Preempted,
+}
+
+/// The end of the time that counts as a queue's slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SlotTime {
+    UntilNow,
+    /// Until the device was left idle for the queue.
+    UntilIdling,
 }
 
 impl Bfq {
@@ -87,9 +96,9 @@ impl Bfq {
         entity.budget_left() >= (entity.budget / 3) as i64
     }
 
-    /// Ends the slot of the queue in service. `idled`: the time since the device was left idle for it is not counted.
-    pub(super) fn expire(&mut self, now: Time, id: QueueId, idled: bool, why: Expiry) {
-        let (slow, time) = self.judge_speed(now, id, idled);
+    /// Ends the slot of the queue in service.
+    pub(super) fn expire(&mut self, now: Time, id: QueueId, slot_time: SlotTime, why: Expiry) {
+        let (slow, time) = self.judge_speed(now, id, slot_time);
         let raised = self.service.get(id).raising > 1;
         if !raised && (slow || (why == Expiry::Timeout && self.has_third_left(id))) {
             self.charge_time(now, id, time);
@@ -110,12 +119,16 @@ impl Bfq {
 
     /// Whether the queue used its slot slowly, and the slot's length. Slow is less than half of the device's rate; for a
     /// short slot, whether the queue seeks decides.
-    fn judge_speed(&self, now: Time, id: QueueId, idled: bool) -> (bool, Span) {
+    fn judge_speed(&self, now: Time, id: QueueId, slot_time: SlotTime) -> (bool, Span) {
         let queue = &self.queues[id];
         if !queue.sync {
             return (false, Span::ZERO);
         }
-        let time = if idled { self.idling_began } else { now }.since(self.slot_began);
+        let end = match slot_time {
+            SlotTime::UntilNow => now,
+            SlotTime::UntilIdling => self.idling_began,
+        };
+        let time = end.since(self.slot_began);
         if time < SLOT_SHORT {
             return (queue.is_seeky(), if self.driver.rotational { SEEK } else { THINK_MIN });
         }
@@ -195,9 +208,9 @@ impl Bfq {
             if queue.dispatched == 0 {
                 queue.budget_timeout = Some(now);
             }
-            self.not_busy(now, id, true);
+            self.not_busy(now, id, Slot::Ends);
         } else {
-            self.service.activate_or_requeue(id, false, true, now);
+            self.service.activate_or_requeue(id, Start::AtVirtualTime, Slot::Ends, now);
             self.reposition(now, id);
         }
         self.end_idling(id);
@@ -209,7 +222,8 @@ impl Bfq {
     /// The queue has requests again.
     pub(super) fn busy(&mut self, now: Time, id: QueueId) {
         let recovers = core::mem::take(&mut self.queues[id].waits_unattended);
-        self.service.activate_or_requeue(id, recovers, false, now);
+        let start = if recovers { Start::AtLastFinish } else { Start::AtVirtualTime };
+        self.service.activate_or_requeue(id, start, Slot::Unchanged, now);
         self.service.set_busy(id, true);
         let raised = self.service.get(id).raising > 1;
         if self.queues[id].dispatched == 0 && !raised {
@@ -220,10 +234,10 @@ impl Bfq {
     }
 
     /// The queue has no requests, and the device does not idle for it.
-    pub(super) fn not_busy(&mut self, now: Time, id: QueueId, expiration: bool) {
+    pub(super) fn not_busy(&mut self, now: Time, id: QueueId, slot: Slot) {
         self.service.set_busy(id, false);
         self.raised_busy -= u32::from(self.service.get(id).raising > 1);
-        self.service.deactivate(id, true, expiration, now);
+        self.service.deactivate(id, slot, now);
         if self.queues[id].dispatched == 0 {
             self.service.uncount_weight(id);
         }

@@ -11,6 +11,7 @@ use elevator::{PriorityClass, Request, Sector, Span, Time};
 use super::contexts::Saved;
 use super::queue::Raising;
 use super::queue::{ContextId, QueueId};
+use super::service::Slot;
 use super::{Bfq, burst, passed};
 
 /// How long after its first service a queue may be merged.
@@ -237,7 +238,7 @@ impl Bfq {
     pub(super) fn release(&mut self, now: Time, id: QueueId) {
         let empty = self.queues[id].is_empty();
         if self.service.get(id).busy && empty && self.in_service() != Some(id) {
-            self.not_busy(now, id, false);
+            self.not_busy(now, id, Slot::Unchanged);
         }
         if self.queues.resolve(self.last_created) == Some(id) {
             self.last_created = None;

@@ -3,7 +3,7 @@
 use elevator::{Decision, Hold, HoldReason, PriorityClass, Reason, Request, RequestId, Time, View, Wake};
 
 use super::Bfq;
-use super::budget::Expiry;
+use super::budget::{Expiry, SlotTime};
 use super::queue::QueueId;
 use super::rate::Dispatched;
 
@@ -36,7 +36,7 @@ impl Bfq {
             && self.may_time_out(now, id)
             && !self.must_idle(id)
         {
-            self.expire(now, id, false, Expiry::Timeout);
+            self.expire(now, id, SlotTime::UntilNow, Expiry::Timeout);
         }
         let mut reason = Reason::Budget;
         loop {
@@ -52,11 +52,11 @@ impl Bfq {
                 if self.fits(id) {
                     return Some((id, self.end_wait(id).unwrap_or(reason)));
                 }
-                self.expire(now, id, false, Expiry::Exhausted);
+                self.expire(now, id, SlotTime::UntilNow, Expiry::Exhausted);
             } else if queue.waits || (queue.dispatched > 0 && self.better_to_idle(id)) {
                 return self.injectable(id).map(|other| (other, Reason::Injected));
             } else {
-                self.expire(now, id, false, Expiry::NoMoreRequests);
+                self.expire(now, id, SlotTime::UntilNow, Expiry::NoMoreRequests);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Bfq {
             self.check_raising(now, queue);
             let idle_class = self.service.get(queue).class == PriorityClass::Idle;
             if idle_class && self.service.busy() > 1 {
-                self.expire(now, queue, false, Expiry::Exhausted);
+                self.expire(now, queue, SlotTime::UntilNow, Expiry::Exhausted);
             }
         }
     }
@@ -153,9 +153,9 @@ impl Bfq {
                 self.begin_idling(now, id);
             }
         } else if self.may_time_out(now, id) {
-            self.expire(now, id, false, Expiry::Timeout);
+            self.expire(now, id, SlotTime::UntilNow, Expiry::Timeout);
         } else if self.queues[id].is_empty() {
-            self.expire(now, id, false, Expiry::NoMoreRequests);
+            self.expire(now, id, SlotTime::UntilNow, Expiry::NoMoreRequests);
         }
     }
 

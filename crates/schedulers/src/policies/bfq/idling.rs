@@ -1,11 +1,9 @@
 //! Whether the device idles for the queue in service, and for how long.
 
-use alloc::vec::Vec;
-
 use elevator::{Hold, HoldReason, PriorityClass, Span, Time, Wake};
 
 use super::Bfq;
-use super::budget::{Expiry, THINK_MIN};
+use super::budget::{Expiry, SlotTime, THINK_MIN};
 use super::queue::QueueId;
 
 /// The least wait for a raised queue.
@@ -83,9 +81,9 @@ impl Bfq {
         let Some(id) = self.in_service() else { return };
         self.queues[id].waits = false;
         if self.is_timed_out(until, id) {
-            self.expire(until, id, true, Expiry::Timeout);
+            self.expire(until, id, SlotTime::UntilIdling, Expiry::Timeout);
         } else if self.queues[id].is_empty() {
-            self.expire(until, id, true, Expiry::TooIdle);
+            self.expire(until, id, SlotTime::UntilIdling, Expiry::TooIdle);
         }
     }
 
@@ -97,39 +95,5 @@ impl Bfq {
             }
             None => Hold { until: None, wake: Wake::Completion, reason: HoldReason::AwaitCompletion },
         }
-    }
-}
-
-/// The weights of the queues that have requests, in ascending order, each with the number of its queues. There are eight
-/// levels of priority, hence few entries; queues with raised weights are not counted.
-#[derive(Default)]
-pub(super) struct Weights {
-    counts: Vec<(u32, u32)>,
-}
-
-impl Weights {
-    pub(super) fn add(&mut self, weight: u32) {
-        match self.counts.binary_search_by_key(&weight, |&(weight, _)| weight) {
-            Ok(at) => self.counts[at].1 += 1,
-            Err(at) => self.counts.insert(at, (weight, 1)),
-        }
-    }
-
-    pub(super) fn remove(&mut self, weight: u32) {
-        if let Ok(at) = self.counts.binary_search_by_key(&weight, |&(weight, _)| weight) {
-            self.counts[at].1 -= 1;
-            if self.counts[at].1 == 0 {
-                self.counts.remove(at);
-            }
-        }
-    }
-
-    /// Whether there is more than one.
-    pub(super) fn vary(&self) -> bool {
-        self.counts.len() > 1
-    }
-
-    pub(super) fn least(&self) -> Option<u32> {
-        self.counts.first().map(|&(weight, _)| weight)
     }
 }

@@ -16,7 +16,8 @@
 //! | `backlog` | a queue's requests: by sector, by age, the next one |
 //! | `arrival`, `dispatch` | the paths of a request in and out, and the states of a queue in between |
 //! | `budget` | the end of a slot: its charge, the next budget |
-//! | `idling` | whether the device idles, and for how long; the weights of busy queues |
+//! | `idling` | whether the device idles, and for how long |
+//! | `weights` | the weights of busy queues |
 //! | `rate` | the device's peak rate, which limits the budgets |
 //! | `weight_raising`, `burst` | weights raised for interactive and soft real-time processes, but not for bursts of processes |
 //! | `cooperation` | queues of processes that read the same region, merged and split again |
@@ -79,6 +80,7 @@ mod state_tests;
 mod tests;
 mod tree;
 mod weight_raising;
+mod weights;
 
 use alloc::boxed::Box;
 

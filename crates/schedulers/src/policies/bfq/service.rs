@@ -12,9 +12,9 @@ use alloc::vec::Vec;
 
 use elevator::{PriorityClass, Span, Time};
 
-use super::idling::Weights;
 use super::queue::QueueId;
 use super::tree::{Nodes, Tree, is_later};
+use super::weights::Weights;
 
 /// The idle class gets one budget after it has waited for this time.
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
@@ -35,6 +35,31 @@ pub(super) enum Place {
     Idle,
     /// Being served, on no tree.
     InService,
+}
+
+/// The virtual time at which an entity that becomes active starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Start {
+    /// The present virtual time, but not before the last finish.
+    AtVirtualTime,
+    /// The last finish, although virtual time has passed it: the entity did not lose its turn by its own fault.
+    AtLastFinish,
+}
+
+/// Whether a change of the order is part of the end of a slot. If so, virtual time may jump as if no entity were in service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    Unchanged,
+    Ends,
+}
+
+/// Which changed data of an entity take effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Changes {
+    /// The weight; the entity may be on a tree of its class.
+    Weight,
+    /// Weight and class; the entity is on no tree.
+    WeightAndClass,
 }
 
 /// The data of a queue for the order of service.
@@ -222,22 +247,21 @@ impl Service {
     }
 
     /// Inserts an entity into the order: one in service or active by its service and its new budget,
-    /// any other as a newly busy one. `recovers`: it starts at its last finish, although virtual time has passed it, because it did not lose its
-    /// turn by its own fault. `expiration`: its slot has ended.
-    pub(super) fn activate_or_requeue(&mut self, id: QueueId, recovers: bool, expiration: bool, now: Time) {
+    /// any other as a newly busy one, from `start`.
+    pub(super) fn activate_or_requeue(&mut self, id: QueueId, start: Start, slot: Slot, now: Time) {
         if self.in_service == Some(id) || self.get(id).place == Place::Active {
             self.requeue(id);
         } else {
-            self.activate(id, recovers);
+            self.activate(id, start);
         }
-        self.update_next(Some(id), expiration, now);
+        self.update_next(Some(id), slot, now);
     }
 
-    fn activate(&mut self, id: QueueId, recovers: bool) {
+    fn activate(&mut self, id: QueueId, start: Start) {
         let entity = *self.get(id);
         let class = &mut self.classes[entity.class as usize];
-        let backshifted = recovers && is_later(class.now, entity.finish);
-        let earliest = if backshifted { entity.finish } else { class.now };
+        let is_backshifted = start == Start::AtLastFinish && is_later(class.now, entity.finish);
+        let earliest = if is_backshifted { entity.finish } else { class.now };
         let start = if entity.place == Place::Idle {
             self.nodes.remove(&mut class.idle, id);
             if is_later(earliest, entity.finish) { earliest } else { entity.finish }
@@ -246,7 +270,7 @@ impl Service {
             earliest
         };
         self.get_mut(id).start = start;
-        self.enqueue(id, backshifted);
+        self.enqueue(id, is_backshifted);
     }
 
     fn requeue(&mut self, id: QueueId) {
@@ -263,12 +287,12 @@ impl Service {
     /// Sets the entity's finish time and inserts it into the active tree. If its start was shifted back, the finish is moved forward so that it is
     /// not before the present; otherwise such entities would monopolise the device. The finish of raised entities is moved by
     /// less.
-    fn enqueue(&mut self, id: QueueId, backshifted: bool) {
-        self.apply_changes(id, true);
+    fn enqueue(&mut self, id: QueueId, is_backshifted: bool) {
+        self.apply_changes(id, Changes::WeightAndClass);
         let entity = &mut self.entities[id.index()];
         let class = &mut self.classes[entity.class as usize];
         entity.finish = entity.after(entity.budget);
-        if backshifted && is_later(class.now, entity.finish) {
+        if is_backshifted && is_later(class.now, entity.finish) {
             let push = class.now.wrapping_sub(entity.finish) / u64::from(entity.raising);
             entity.start = entity.start.wrapping_add(push);
             entity.finish = entity.finish.wrapping_add(push);
@@ -295,13 +319,15 @@ impl Service {
         }
     }
 
-    /// Applies a changed weight, and a changed class if the entity is on no tree (`class_too`).
-    pub(super) fn apply_changes(&mut self, id: QueueId, class_too: bool) {
+    pub(super) fn apply_changes(&mut self, id: QueueId, changes: Changes) {
         let entity = *self.get(id);
         if !entity.changed {
             return;
         }
-        let class = if class_too { entity.new_class } else { entity.class };
+        let class = match changes {
+            Changes::Weight => entity.class,
+            Changes::WeightAndClass => entity.new_class,
+        };
         let weight = entity.new_weight * entity.raising;
         self.classes[entity.class as usize].weight_sum -= u64::from(entity.weight);
         self.classes[class as usize].weight_sum += u64::from(weight);
@@ -329,8 +355,8 @@ impl Service {
         }
     }
 
-    /// The entity became empty. `keep`: its finish time stays on the idle tree until virtual time has passed it.
-    pub(super) fn deactivate(&mut self, id: QueueId, keep: bool, expiration: bool, now: Time) {
+    /// The entity became empty. Its finish time stays on the idle tree until virtual time has passed it.
+    pub(super) fn deactivate(&mut self, id: QueueId, slot: Slot, now: Time) {
         let place = self.get(id).place;
         if place == Place::Nowhere {
             return;
@@ -338,14 +364,14 @@ impl Service {
         self.leave(id, place);
         let Entity { class, finish, start, .. } = *self.get(id);
         let class = &mut self.classes[class as usize];
-        if keep && is_later(finish, class.now) {
+        if is_later(finish, class.now) {
             self.nodes.insert(&mut class.idle, id, finish, start);
             self.get_mut(id).place = Place::Idle;
         } else {
             self.forget(id);
         }
         if self.next == Some(id) {
-            self.update_next(None, expiration, now);
+            self.update_next(None, slot, now);
         }
     }
 
@@ -397,14 +423,14 @@ impl Service {
 
     /// Determines the next entity. A newly inserted entity is compared with the previous next one; every other change needs a search of
     /// the trees.
-    fn update_next(&mut self, placed: Option<QueueId>, expiration: bool, now: Time) {
+    fn update_next(&mut self, placed: Option<QueueId>, slot: Slot, now: Time) {
         if let Some(id) = placed.filter(|&id| self.next != Some(id))
             && self.next.is_none_or(|next| self.goes_before(id, next))
         {
             self.next = Some(id);
             return;
         }
-        self.next = self.look_up(expiration, now);
+        self.next = self.look_up(slot, now);
     }
 
     fn goes_before(&self, id: QueueId, next: QueueId) -> bool {
@@ -414,7 +440,7 @@ impl Service {
             && is_later(next.finish, entity.finish)
     }
 
-    fn look_up(&mut self, expiration: bool, now: Time) -> Option<QueueId> {
+    fn look_up(&mut self, slot: Slot, now: Time) -> Option<QueueId> {
         let idle = PriorityClass::Idle as usize;
         let mut first_class = 0;
         if self.idle_class_served + IDLE_CLASS_TIMEOUT < now {
@@ -423,7 +449,7 @@ impl Service {
             }
             self.idle_class_served = now;
         }
-        let may_jump = self.in_service.is_none() || expiration;
+        let may_jump = self.in_service.is_none() || slot == Slot::Ends;
         (first_class..CLASSES).find_map(|class| self.look_up_in(class, may_jump))
     }
 
@@ -445,7 +471,7 @@ impl Service {
         self.in_service = Some(id);
         self.extract_active(id);
         self.get_mut(id).place = Place::InService;
-        self.update_next(None, false, now);
+        self.update_next(None, Slot::Unchanged, now);
         Some(id)
     }
 
@@ -466,12 +492,12 @@ mod tests {
         for (n, weight) in (0..).zip([10, 20, 40]) {
             service.add(QueueId(n), Entity::new(weight, PriorityClass::BestEffort));
             service.get_mut(QueueId(n)).budget = 100;
-            service.activate_or_requeue(QueueId(n), false, false, Time::ZERO);
+            service.activate_or_requeue(QueueId(n), Start::AtVirtualTime, Slot::Unchanged, Time::ZERO);
         }
         let serve = |_| {
             let id = service.begin_next(Time::ZERO).expect("three are active");
             service.served(id, 100);
-            service.activate_or_requeue(id, false, true, Time::ZERO);
+            service.activate_or_requeue(id, Start::AtVirtualTime, Slot::Ends, Time::ZERO);
             service.get_mut(id).service = 0;
             service.end();
             id

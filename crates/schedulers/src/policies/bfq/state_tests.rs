@@ -8,7 +8,7 @@ use elevator::{
 };
 
 use super::Bfq;
-use super::budget::{DEFAULT, Expiry};
+use super::budget::{DEFAULT, Expiry, SlotTime};
 use super::queue::{QueueId, Raised};
 use super::tests::{FAR, of, write_of};
 use crate::testing::{Table, at_ms, request};
@@ -65,15 +65,15 @@ fn the_next_budget_follows_from_the_use_of_the_last_one() {
         let (mut t, queue) = in_service(of(1, PriorityClass::BestEffort, 4, 1_000), completes);
         t.scheduler.queues[queue].max_budget = had;
         t.scheduler.service.get_mut(queue).service = service;
-        t.scheduler.expire(t.now, queue, false, why);
+        t.scheduler.expire(t.now, queue, SlotTime::UntilNow, why);
         assert_eq!(t.scheduler.queues[queue].max_budget, budget, "{why:?}, {had}, {completes}, {service}");
     }
     let (mut t, queue) = in_service(of(1, PriorityClass::BestEffort, 4, 1_000), true);
     t.scheduler.set_factor(queue, 30);
-    t.scheduler.expire(t.now, queue, false, Expiry::Timeout);
+    t.scheduler.expire(t.now, queue, SlotTime::UntilNow, Expiry::Timeout);
     assert_eq!(t.scheduler.queues[queue].max_budget, 2 * least, "raised queues have small budgets");
     let (mut t, queue) = in_service(write_of(1, 1_000), false);
-    t.scheduler.expire(t.now, queue, false, Expiry::TooIdle);
+    t.scheduler.expire(t.now, queue, SlotTime::UntilNow, Expiry::TooIdle);
     assert_eq!(t.scheduler.queues[queue].max_budget, DEFAULT, "asynchronous ones the largest");
 }
 
@@ -133,7 +133,7 @@ fn slow_queues_are_charged_for_time() {
         let entity = t.scheduler.service.get_mut(queue);
         (entity.service, entity.budget) = (service, DEFAULT);
         t.scheduler.queues[queue].service_since_backlogged = service;
-        t.scheduler.expire(at_ms(ms), queue, false, why);
+        t.scheduler.expire(at_ms(ms), queue, SlotTime::UntilNow, why);
         let total = t.scheduler.queues[queue].service_since_backlogged;
         assert_eq!(total, charged, "{ms} ms, seeky: {seeks}, {service}, {why:?}");
     }
@@ -143,7 +143,7 @@ fn slow_queues_are_charged_for_time() {
         t.scheduler.set_factor(queue, raising);
         // The time for which the device was left idle does not count.
         t.scheduler.idling_began = at_ms(10);
-        t.scheduler.expire(at_ms(30), queue, true, Expiry::TooIdle);
+        t.scheduler.expire(at_ms(30), queue, SlotTime::UntilIdling, Expiry::TooIdle);
         let total = t.scheduler.queues[queue].service_since_backlogged;
         assert_eq!(total, if is_charged { fast(10) } else { 8 });
     }
@@ -336,7 +336,7 @@ fn processes_that_stop_to_cooperate_have_queues_of_their_own_again() {
                 Decision::Idle => panic!("requests are queued"),
             }
         }
-        t.scheduler.expire(t.now, shared, false, Expiry::Timeout);
+        t.scheduler.expire(t.now, shared, SlotTime::UntilNow, Expiry::Timeout);
         let other = queue_of(&t, 3, true);
         if !is_shared {
             t.scheduler.set_waker(shared, other);

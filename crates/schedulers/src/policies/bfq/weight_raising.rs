@@ -8,6 +8,7 @@
 use elevator::{Span, Time};
 
 use super::queue::{ContextId, QueueId, Raised};
+use super::service::Changes;
 use super::{Bfq, passed};
 
 /// The factor for interactive queues,
@@ -186,7 +187,7 @@ impl Bfq {
         }
         let entity = self.service.get(id);
         if (entity.weight > entity.base_weight) != (entity.raising > 1) {
-            self.service.apply_changes(id, false);
+            self.service.apply_changes(id, Changes::Weight);
         }
     }
 
