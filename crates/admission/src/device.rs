@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use control::device_number::{DeviceNumber, split, whole_disk};
 use control::mounts::Mount;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) size: u64,
     pub(crate) mount: u64,
     /// Major and minor number of its file system.
-    pub(crate) number: (u32, u32),
+    pub(crate) number: DeviceNumber,
 }
 
 /// Looks a path up; `None` if there is nothing.
@@ -37,24 +37,24 @@ pub(crate) fn find(path: &str) -> Option<Found> {
 
 /// The served devices, and which file systems are on them.
 pub(crate) struct Served {
-    disks: Vec<(u32, u32)>,
+    disks: Vec<DeviceNumber>,
     /// By the number of a file system on one device.
-    devices: HashMap<(u32, u32), Option<usize>>,
+    devices: HashMap<DeviceNumber, Option<usize>>,
     /// Of other file systems, by mount.
     mounts: HashMap<u64, Option<usize>>,
     /// Likewise by number, as the mounts last had them: a thread may have a file open whose mount is not in its namespace.
-    others: HashMap<(u32, u32), Option<usize>>,
+    others: HashMap<DeviceNumber, Option<usize>>,
     since: Instant,
 }
 
 impl Served {
-    pub(crate) fn new(disks: Vec<(u32, u32)>) -> Self {
+    pub(crate) fn new(disks: Vec<DeviceNumber>) -> Self {
         let [devices, others] = [HashMap::new(), HashMap::new()];
         Self { disks, devices, mounts: HashMap::new(), others, since: Instant::now() }
     }
 
     /// A restarted server may have another device.
-    pub(crate) fn set(&mut self, place: usize, device: (u32, u32)) {
+    pub(crate) fn set(&mut self, place: usize, device: DeviceNumber) {
         self.disks[place] = device;
         self.devices.clear();
         self.mounts.clear();
@@ -70,7 +70,7 @@ impl Served {
         }
         if number.0 != 0 {
             let disks = &self.disks;
-            let place = || disks.iter().position(|&served| served == disk_of(number));
+            let place = || disks.iter().position(|&served| served == whole_disk(number));
             return *self.devices.entry(number).or_insert_with(place);
         }
         if let Some(&known) = self.mounts.get(&mount) {
@@ -95,10 +95,10 @@ impl Served {
         let source = || {
             let found = rustix::fs::stat(&mount.source).ok()?;
             let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-            is_device.then(|| (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)))
+            is_device.then(|| split(found.st_rdev))
         };
         let number = Some(mount.number).filter(|&(major, _)| major != 0).or_else(source);
-        let disk = disk_of(number?);
+        let disk = whole_disk(number?);
         self.disks.iter().position(|&served| served == disk)
     }
 }
@@ -116,23 +116,6 @@ fn upper_of(options: &str) -> Option<PathBuf> {
 /// The mount of a number, in the namespace of a process.
 fn numbered(process: impl Display, id: u64) -> Option<Mount> {
     Mount::seen_by(process).into_iter().find(|mount| mount.id == id)
-}
-
-/// `MAJOR:MINOR`.
-fn parse_number(text: &str) -> Option<(u32, u32)> {
-    let (major, minor) = text.trim().split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
-}
-
-/// The disk that a partition is on, or the device itself.
-fn disk_of((major, minor): (u32, u32)) -> (u32, u32) {
-    let directory = format!("/sys/dev/block/{major}:{minor}");
-    let whole = || {
-        Path::new(&directory).join("partition").metadata().ok()?;
-        let disk = fs::canonicalize(&directory).ok()?;
-        parse_number(&fs::read_to_string(disk.parent()?.join("dev")).ok()?)
-    };
-    whole().unwrap_or((major, minor))
 }
 
 #[cfg(test)]

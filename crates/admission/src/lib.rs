@@ -46,6 +46,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent::Agent;
+use control::DeviceNumber;
 use control::protocol::AccountTerms;
 use handed::{Received, receive_fd, send_fd};
 pub use signals::Signals;
@@ -118,7 +119,7 @@ pub struct Joined {
     /// Carries messages of [`control::admission`].
     pub server: UnixStream,
     /// Major and minor number.
-    pub device: (u32, u32),
+    pub device: DeviceNumber,
     /// What joins the account again when the server has ended.
     pub again: Again,
     /// How long calls on its device then wait for the next server; afterwards they continue until there is one.
@@ -126,7 +127,7 @@ pub struct Joined {
 }
 
 /// A connection to a server that has joined an account, and the number of the device.
-pub type Connection = (UnixStream, (u32, u32));
+pub type Connection = (UnixStream, DeviceNumber);
 
 /// Waits until a server has the account again, with the terms that the former one reported, if it did. Called in a thread of its own.
 pub type Again = Arc<dyn Fn(Option<AccountTerms>) -> Connection + Send + Sync>;

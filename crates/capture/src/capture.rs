@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::DeviceNumber;
+
 use crate::bpf::Bpf;
 use crate::error::Error;
 use crate::event::Batch;
 use crate::file_system::number_of;
-use crate::number::Number;
 use crate::source::{Backend, Counts, Options, Source};
 use crate::tracefs::{self, Tracefs};
 
@@ -17,7 +18,7 @@ pub struct Capture {
     source: Box<dyn Source + Send>,
     notes: Vec<String>,
     node: PathBuf,
-    number: Number,
+    number: DeviceNumber,
     /// Distinguishes the devices that have had this number.
     sequence: Option<String>,
 }
@@ -128,27 +129,27 @@ impl Source for Together {
     }
 }
 
-fn sectors((major, minor): Number) -> u64 {
+fn sectors((major, minor): DeviceNumber) -> u64 {
     let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
     size.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
 
 /// Removed, or empty, as a loop device without a file.
-fn is_gone((major, minor): Number) -> bool {
+fn is_gone((major, minor): DeviceNumber) -> bool {
     let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
     size.is_ok_and(|sectors| sectors.trim() == "0")
         || !Path::new(&format!("/sys/dev/block/{major}:{minor}")).exists()
 }
 
 /// The kernel's counter of devices with this number, since Linux 5.15.
-fn sequence((major, minor): Number) -> Option<String> {
+fn sequence((major, minor): DeviceNumber) -> Option<String> {
     fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/diskseq")).ok()
 }
 
 type Found = (Box<dyn Source + Send>, Vec<String>);
 
 /// BPF, or tracefs instead.
-fn best(number: Number, options: &Options) -> Result<Found, Error> {
+fn best(number: DeviceNumber, options: &Options) -> Result<Found, Error> {
     let no_bpf = match Bpf::open(number, options) {
         Ok(bpf) => return Ok((Box::new(bpf), Vec::new())),
         Err(error) => error,

@@ -5,18 +5,18 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use control::device_number::{self, DeviceNumber, directory, number_in};
 use control::mounts::Mount;
 use control::problem;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::error::Error;
-use crate::number::{Number, number_in, place};
 
 /// The number of a block device, or of the one that holds a file or directory.
 ///
 /// # Errors
 /// It is neither, or its file system has no block device or several.
-pub fn device_below(path: &Path) -> Result<Number, Error> {
+pub fn device_below(path: &Path) -> Result<DeviceNumber, Error> {
     let metadata = fs::metadata(path).map_err(|error| inaccessible(path, &error))?;
     let kind = metadata.file_type();
     if kind.is_block_device() {
@@ -26,7 +26,7 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
         return Err(Error::device(path, format!("is no block device, directory or file; {LISTED}")));
     }
     let device = metadata.dev();
-    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    let number = device_number::split(device);
     // Major 0 is a file system without a device of its own, or btrfs, which has a number for each subvolume.
     if number.0 != 0 {
         return Ok(number);
@@ -51,11 +51,11 @@ pub fn devices_below(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Major and minor number of a block device's node.
-pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
+pub(crate) fn number_of(path: &Path) -> Result<DeviceNumber, Error> {
     let metadata = fs::metadata(path).map_err(|error| inaccessible(path, &error))?;
     if !metadata.file_type().is_block_device() {
         let holder = Some(path).filter(|_| metadata.is_dir()).and_then(|path| device_below(path).ok());
-        let holder = holder.and_then(|number| fs::read_link(place(Path::new("/sys"), number)).ok());
+        let holder = holder.and_then(|number| fs::read_link(directory(Path::new("/sys"), number)).ok());
         let holder = holder.and_then(|link| Some(link.file_name()?.to_string_lossy().replace('!', "/")));
         let advice = holder.map_or_else(|| LISTED.to_owned(), |name| format!("it is on /dev/{name}"));
         return Err(Error::device(path, format!("is no block device; {advice}")));
@@ -86,7 +86,7 @@ fn mount_of(path: &Path) -> io::Result<Option<Mount>> {
 }
 
 /// The block device of a mount, or why there is none. `btrfs` is `/sys/fs/btrfs`.
-fn device_of(mount: &Mount, btrfs: &Path) -> Result<Number, String> {
+fn device_of(mount: &Mount, btrfs: &Path) -> Result<DeviceNumber, String> {
     let (kind, place, source) = (&mount.kind, mount.place.display(), mount.source.display());
     let Ok(number) = number_of(&mount.source) else {
         // The upper directory of an overlay.
@@ -117,7 +117,7 @@ fn device_of(mount: &Mount, btrfs: &Path) -> Result<Number, String> {
 }
 
 /// The devices of the btrfs that has this one.
-fn members(btrfs: &Path, number: Number) -> Vec<String> {
+fn members(btrfs: &Path, number: DeviceNumber) -> Vec<String> {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let devices = |system: fs::DirEntry| entries(system.path().join("devices")).collect::<Vec<_>>();
     let has =

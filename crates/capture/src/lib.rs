@@ -25,7 +25,6 @@
 //! |---|---|
 //! | `event` | events |
 //! | `source` | the trait of sources, which tests implement too ([`Fake`]) |
-//! | `number` | major and minor numbers |
 //! | `topology` | which queue schedules a device's requests |
 //! | `file_system` | the device below a file, a directory or a mount point |
 //! | `module` | how to get a scheduler that a queue does not offer |
@@ -47,7 +46,6 @@ mod fake;
 mod file_system;
 mod issuers;
 mod module;
-mod number;
 mod process;
 pub mod profile;
 mod recorder;
@@ -57,13 +55,13 @@ mod tracefs;
 
 pub use capture::Capture;
 pub use clock::now;
+pub use control::device_number::{DeviceNumber as Number, parse as number};
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
 pub use file_system::{device_below, devices_below};
 pub use issuers::{Issuer, Issuers};
 pub use module::how_to_get;
-pub use number::{Number, number};
 pub use process::{is_kernel_thread, is_process, lower_priority, this_process};
 pub use recorder::Recorder;
 pub use source::{Backend, Counts, Options, Source};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+use control::DeviceNumber;
 use elevator::{SECTOR_BYTES, Span, Time};
 use traces::write::{DwellWriter, Written};
 use traces::{DeviceId, Pid, Record};
@@ -35,7 +36,7 @@ impl<W: Write> Recorder<W> {
     /// Without completions nothing waits for them.
     pub fn new(
         sink: W,
-        device: (u32, u32),
+        device: DeviceNumber,
         origin: Time,
         comment: &str,
         with_completions: bool,

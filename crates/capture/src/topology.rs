@@ -9,9 +9,10 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use control::device_number::{self, DeviceNumber, number_in};
+
 use crate::error::Error;
 use crate::file_system::{device_below, number_of};
-use crate::number::{Number, number_in, place};
 
 /// The type of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ pub struct Layer {
     /// Its name, as in `/sys/block`.
     pub name: String,
     /// Its major and minor number.
-    pub number: Number,
+    pub number: DeviceNumber,
     /// Its type.
     pub kind: DeviceType,
     /// The scheduler of its queue; `None` for partitions, and on newer kernels (seen on 6.12) for device mapper and RAID, which pass requests on.
@@ -182,23 +183,31 @@ impl Stack {
     /// The tree has no such device.
     pub fn below(
         sysfs: &Path,
-        number: Number,
-        home: &dyn Fn(&Path) -> Option<Number>,
+        number: DeviceNumber,
+        home: &dyn Fn(&Path) -> Option<DeviceNumber>,
     ) -> Result<Self, Error> {
         let stack = Self::under(sysfs, number, home, &[]);
         if stack.layers.is_empty() {
-            return Err(Error::device(place(sysfs, number), "the kernel has no such device"));
+            return Err(Error::device(
+                device_number::directory(sysfs, number),
+                "the kernel has no such device",
+            ));
         }
         Ok(stack)
     }
 
     /// As [`below`](Self::below), under devices with these numbers: a cycle ends at one of them.
-    fn under(sysfs: &Path, number: Number, home: &dyn Fn(&Path) -> Option<Number>, above: &[Number]) -> Self {
+    fn under(
+        sysfs: &Path,
+        number: DeviceNumber,
+        home: &dyn Fn(&Path) -> Option<DeviceNumber>,
+        above: &[DeviceNumber],
+    ) -> Self {
         let (mut layers, mut passed) = (Vec::new(), above.to_vec());
         let mut next = vec![number];
         while let [number] = *next
             && !passed.contains(&number)
-            && let Ok(directory) = fs::canonicalize(place(sysfs, number))
+            && let Ok(directory) = fs::canonicalize(device_number::directory(sysfs, number))
         {
             let layer = layer(&directory, number);
             next = lower(&directory, layer.kind, home);
@@ -231,7 +240,7 @@ impl Stack {
     }
 
     /// Whether it is, or uses, the device with this number.
-    pub fn contains(&self, number: Number) -> bool {
+    pub fn contains(&self, number: DeviceNumber) -> bool {
         self.layers.iter().any(|layer| layer.number == number)
             || self.branches.iter().any(|branch| branch.contains(number))
     }
@@ -388,11 +397,11 @@ fn node_of(name: &str) -> PathBuf {
 }
 
 /// The device that holds a file, or that the file is.
-pub fn home(file: &Path) -> Option<Number> {
+pub fn home(file: &Path) -> Option<DeviceNumber> {
     let metadata = fs::metadata(file).ok()?;
     let is_device = metadata.file_type().is_block_device();
     let device = if is_device { metadata.rdev() } else { metadata.dev() };
-    Some((rustix::fs::major(device), rustix::fs::minor(device)))
+    Some(device_number::split(device))
 }
 
 fn read(path: PathBuf) -> Option<String> {
@@ -403,7 +412,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn layer(directory: &Path, number: Number) -> Layer {
+fn layer(directory: &Path, number: DeviceNumber) -> Layer {
     let name = file_name(directory);
     let (scheduler, available) = schedulers(&read(directory.join("queue/scheduler")).unwrap_or_default());
     let rotational = read(directory.join("queue/rotational")).as_deref() == Some("1");
@@ -440,7 +449,11 @@ pub fn schedulers(text: &str) -> (Option<String>, Vec<String>) {
 }
 
 /// The devices directly below.
-fn lower(directory: &Path, kind: DeviceType, home: &dyn Fn(&Path) -> Option<Number>) -> Vec<Number> {
+fn lower(
+    directory: &Path,
+    kind: DeviceType,
+    home: &dyn Fn(&Path) -> Option<DeviceNumber>,
+) -> Vec<DeviceNumber> {
     match kind {
         DeviceType::Partition => directory.parent().and_then(number_in).into_iter().collect(),
         DeviceType::Loop => {
@@ -452,7 +465,8 @@ fn lower(directory: &Path, kind: DeviceType, home: &dyn Fn(&Path) -> Option<Numb
         }
         _ => {
             let slaves = fs::read_dir(directory.join("slaves")).into_iter().flatten().flatten();
-            let mut numbers: Vec<Number> = slaves.filter_map(|slave| number_in(&slave.path())).collect();
+            let mut numbers: Vec<DeviceNumber> =
+                slaves.filter_map(|slave| number_in(&slave.path())).collect();
             numbers.sort_unstable();
             numbers
         }
@@ -475,7 +489,7 @@ mod tests {
             Self(root)
         }
 
-        fn device(&self, place: &str, number: Number, files: &[(&str, &str)], slaves: &[&str]) {
+        fn device(&self, place: &str, number: DeviceNumber, files: &[(&str, &str)], slaves: &[&str]) {
             let directory = self.0.join("devices").join(place);
             fs::create_dir_all(directory.join("slaves")).unwrap();
             for (file, text) in files {
@@ -492,7 +506,7 @@ mod tests {
             }
         }
 
-        fn stack(&self, number: Number) -> Stack {
+        fn stack(&self, number: DeviceNumber) -> Stack {
             Stack::below(&self.0, number, &|file| file.starts_with("/on/sda1").then_some((8, 1))).unwrap()
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, recv};
 
+use super::device_number::DeviceNumber;
 use super::protocol::{AccountTerms, ArrayState, MemberState, Reply, Request, State, SwitchState};
 
 /// How long a server may take. Its control thread reports after 3 s that the device's thread does not answer; a longer silence means
@@ -153,7 +154,7 @@ impl Client {
     ///
     /// # Errors
     /// The server does not observe causes, or the connection broke.
-    pub fn join(mut self, account: &str, terms: AccountTerms) -> io::Result<(UnixStream, (u32, u32))> {
+    pub fn join(mut self, account: &str, terms: AccountTerms) -> io::Result<(UnixStream, DeviceNumber)> {
         let (account, process) = (account.to_string(), std::process::id());
         match self.request(&Request::Join { account, terms, process })? {
             Reply::Joined { major, minor } => {

@@ -9,6 +9,7 @@
 pub mod admission;
 pub mod causes;
 mod client;
+pub mod device_number;
 pub mod mounts;
 pub mod problem;
 pub mod process;
@@ -16,4 +17,5 @@ pub mod protocol;
 mod supervised;
 
 pub use client::Client;
+pub use device_number::DeviceNumber;
 pub use supervised::{array_of, is_removed, process_for};

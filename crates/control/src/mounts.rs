@@ -6,12 +6,14 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use crate::device_number::{self, DeviceNumber};
+
 /// A line of `mountinfo`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
     pub id: u64,
     /// Major and minor number of the file system. Major 0: it has no block device of its own, or several.
-    pub number: (u32, u32),
+    pub number: DeviceNumber,
     /// The directory of the file system that is mounted.
     pub root: PathBuf,
     /// Where it is mounted.
@@ -39,8 +41,7 @@ impl Mount {
         let mut fields = line.split(|&byte| byte == b' ').map(unescaped);
         let mut next = || fields.next();
         let (id, _parent, number) = (number(next()?)?, next()?, next()?.into_os_string().into_string().ok()?);
-        let (major, minor) = number.split_once(':')?;
-        let number = (major.parse().ok()?, minor.parse().ok()?);
+        let number = device_number::parse(&number)?;
         let (root, place) = (next()?, next()?);
         // The mount's own options, and fields that newer kernels add, end with a field of their own.
         while next()?.as_os_str() != "-" {}

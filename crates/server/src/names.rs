@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ::control::DeviceNumber;
 use ::control::mounts::Mount;
 
 /// A file, and the data to recognise its names.
@@ -49,7 +50,7 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
 
 /// The file system of a path, by its number: that of the deepest mount above it; of several mounts at one directory the last, which
 /// covers the others.
-fn file_system(mounts: &[Mount], path: &Path) -> Option<(u32, u32)> {
+fn file_system(mounts: &[Mount], path: &Path) -> Option<DeviceNumber> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.place));
     above.max_by_key(|mount| mount.place.components().count()).map(|mount| mount.number)
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use aya::maps::{MapData, PerCpuArray, RingBuf};
 use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
+use control::DeviceNumber;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::now;
@@ -49,7 +50,7 @@ pub(crate) struct Bpf {
 
 impl Bpf {
     /// Attaches to the disk with that number.
-    pub(crate) fn open((major, minor): (u32, u32), options: &Options) -> Result<Self, Error> {
+    pub(crate) fn open((major, minor): DeviceNumber, options: &Options) -> Result<Self, Error> {
         let btf = kernel_types()?;
         let mut ebpf = load(&btf, major << 20 | minor, options)?;
         let wanted = [

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use control::causes::{CauseEvent, WRITES};
+use control::device_number::whole_disk;
 use elevator::Sectors;
 use elevator::split::File;
 
 use super::owner::{Class, Owner};
 use super::program::{EVENT_BYTES, Program, Settings};
 use super::shares::Shares;
-use super::{CausesOptions, observed, whole_disk};
+use super::{CausesOptions, observed};
 use crate::error::Error;
 use crate::file_system::number_of;
 

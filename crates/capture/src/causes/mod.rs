@@ -26,9 +26,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
+use control::device_number::{self, DeviceNumber, number_in, partitions, whole_disk};
+
 use crate::error::Error;
 use crate::file_system::number_of;
-use crate::number::{Number, number_in, partitions, place};
 use cgroups::Cgroups;
 pub use events::CauseEvents;
 use owner::Owner;
@@ -208,19 +209,12 @@ impl Causes {
     }
 }
 
-/// The disk that a partition is on, or the device itself.
-fn whole_disk(number: Number) -> Number {
-    let partition = fs::canonicalize(place(Path::new("/sys"), number)).ok();
-    let partition = partition.filter(|path| path.join("partition").exists());
-    partition.and_then(|path| number_in(path.parent()?)).unwrap_or(number)
-}
-
 /// The disk, then the disks above it, as device mapper and RAID, as far as there is room.
-fn observed(disk: Number) -> [u32; DEVICES] {
+fn observed(disk: DeviceNumber) -> [u32; DEVICES] {
     let mut found = vec![disk];
     let mut next = 0;
     while next < found.len() {
-        let directory = place(Path::new("/sys"), found[next]);
+        let directory = device_number::directory(Path::new("/sys"), found[next]);
         for below in std::iter::once(directory.clone()).chain(partitions(&directory)) {
             for holder in fs::read_dir(below.join("holders")).into_iter().flatten().flatten() {
                 found.extend(number_in(&holder.path()).filter(|number| !found.contains(number)));

@@ -1,9 +1,10 @@
 //! The decisions of Dwell's elevators in the kernel, from the module's tracepoint.
 
+use control::DeviceNumber;
+
 use super::instance::Instance;
 use super::pipe::Pipe;
 use crate::error::Error;
-use crate::number::Number;
 
 /// The module's event, below a tracer's directory.
 const EVENT: &str = "events/dwell/dwell_decision";
@@ -39,7 +40,7 @@ impl Decisions {
     ///
     /// # Errors
     /// The module is not loaded, or the tracer is not accessible.
-    pub fn open(disk: Number) -> Result<Self, Error> {
+    pub fn open(disk: DeviceNumber) -> Result<Self, Error> {
         super::remove_those_left();
         let instance = Instance::new()?;
         let (major, minor) = disk;

@@ -13,11 +13,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use control::device_number::{DeviceNumber, directory, number_in, partitions};
 use elevator::{Op, Sector};
 
 use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
-use crate::number::{Number, number_in, partitions, place};
 use crate::source::{Backend, Counts, Options, Source};
 pub use decisions::{Decision, Decisions, Verdict};
 use instance::Instance;
@@ -41,7 +41,7 @@ pub(crate) struct Tracefs {
 
 impl Tracefs {
     /// Observes the disk with that number and its partitions.
-    pub(crate) fn open(disk: Number, options: &Options) -> Result<Self, Error> {
+    pub(crate) fn open(disk: DeviceNumber, options: &Options) -> Result<Self, Error> {
         let instance = Instance::new()?;
         let filter = filter(Path::new("/sys"), disk);
         instance.set("trace_clock", "mono")?;
@@ -147,8 +147,8 @@ fn take_completed(
 }
 
 /// The disk and its partitions: submissions name their target, completions the disk.
-fn filter(sysfs: &Path, disk: Number) -> String {
-    let parts = partitions(&place(sysfs, disk)).filter_map(|part| number_in(&part));
+fn filter(sysfs: &Path, disk: DeviceNumber) -> String {
+    let parts = partitions(&directory(sysfs, disk)).filter_map(|part| number_in(&part));
     let tests =
         std::iter::once(disk).chain(parts).map(|(major, minor)| format!("dev == {}", major << 20 | minor));
     tests.collect::<Vec<_>>().join(" || ")

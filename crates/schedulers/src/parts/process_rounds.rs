@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use elevator::{Growth, Request, RequestId, Sector, View};
+use elevator::{Decision, Growth, Reason, Request, RequestId, Sector, View};
 use hashbrown::HashMap;
 
 use crate::parts::per_request::PerRequest;
@@ -113,7 +113,7 @@ impl ProcessRounds {
 
     /// The next request to dispatch. If the dispatch list is empty, rounds are made until it has `quantum` requests or none
     /// is left.
-    pub(crate) fn next(&mut self, quantum: u64, view: &View<'_>) -> Option<RequestId> {
+    pub(crate) fn next(&mut self, quantum: u64, view: &View<'_>) -> Decision {
         if self.dispatch.is_empty() {
             while (self.dispatch.len() as u64) < quantum && !self.rr_list.is_empty() {
                 self.round(view);
@@ -121,7 +121,10 @@ impl ProcessRounds {
             let order = |id: &RequestId| Key::of(&view.requests[*id]);
             self.dispatch.make_contiguous().sort_unstable_by_key(order);
         }
-        self.dispatch.pop_front()
+        match self.dispatch.pop_front() {
+            Some(id) => Decision::Dispatch { id, reason: Reason::RoundRobin },
+            None => Decision::Idle,
+        }
     }
 
     /// Moves the lowest request of every queue to the dispatch list.

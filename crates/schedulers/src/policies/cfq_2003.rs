@@ -29,7 +29,7 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Capabilities, Decision, Growth, Process, Reason, Request, Scheduler, Side, Time, View, tunables, tuned_by,
+    Capabilities, Decision, Growth, Process, Request, Scheduler, Side, Time, View, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -74,10 +74,7 @@ impl Scheduler for Cfq2003 {
     }
 
     fn next(&mut self, _now: Time, view: &View<'_>) -> Decision {
-        match self.rounds.next(self.tunables.quantum, view) {
-            Some(id) => Decision::Dispatch { id, reason: Reason::RoundRobin },
-            None => Decision::Idle,
-        }
+        self.rounds.next(self.tunables.quantum, view)
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
@@ -93,7 +90,7 @@ impl Capabilities for Cfq2003 {
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use Reason::RoundRobin;
+    use elevator::Reason::RoundRobin;
     use elevator::RequestId;
 
     fn serves(t: &mut Table, ids: &[RequestId]) {

@@ -34,8 +34,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Admission, Capabilities, Decision, Direction, Growth, Process, Reason, Request, Scheduler, Side, Time,
-    View, tunables, tuned_by,
+    Admission, Capabilities, Decision, Direction, Growth, Process, Request, Scheduler, Side, Time, View,
+    tunables, tuned_by,
 };
 
 use crate::listing::{Environment, Listing, Make};
@@ -108,10 +108,7 @@ impl Scheduler for Cfq2_6_9 {
     }
 
     fn next(&mut self, _now: Time, view: &View<'_>) -> Decision {
-        match self.rounds.next(self.tunables.quantum, view) {
-            Some(id) => Decision::Dispatch { id, reason: Reason::RoundRobin },
-            None => Decision::Idle,
-        }
+        self.rounds.next(self.tunables.quantum, view)
     }
 
     fn may_queue(
@@ -142,7 +139,7 @@ impl Capabilities for Cfq2_6_9 {
 mod tests {
     use super::*;
     use crate::testing::{Table, request};
-    use Reason::RoundRobin;
+    use elevator::Reason::RoundRobin;
     use elevator::RequestId;
 
     fn table() -> Table {

@@ -7,7 +7,9 @@ mod metrics;
 mod orders;
 mod socket;
 
-pub use ::control::{Client, array_of, is_removed, mounts, problem, process_for, protocol};
+pub use ::control::{
+    Client, DeviceNumber, array_of, device_number, is_removed, mounts, problem, process_for, protocol,
+};
 pub use orders::SchedulerFactory;
 pub(crate) use orders::{Order, Orders, Snapshot, Stop};
 pub(crate) use socket::{Line, REFUSED, STOPPED, Socket, obey, state};

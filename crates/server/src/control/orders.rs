@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use ::control::DeviceNumber;
 use elevator::queue::{Fault, SwitchMode, SwitchReport};
 use elevator::{Item, Scheduler, Sector, Span, Time};
 
@@ -41,7 +42,7 @@ pub(crate) enum Order {
     },
     EndLog(Sender<Result<u64, String>>),
     /// An agent joins an account.
-    Join(Joining, Sender<Result<(u32, u32), String>>),
+    Join(Joining, Sender<Result<DeviceNumber, String>>),
     Stop,
 }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ::control::device_number::{self, DeviceNumber};
 use elevator::queue::{Options, Queue, SyncWrites};
 
 use super::{BackendFactory, Configuration, Server};
@@ -233,9 +234,8 @@ fn spawn(
 }
 
 /// The number of a device's node.
-fn number_of(node: &Path) -> io::Result<(u32, u32)> {
-    let device = rustix::fs::stat(node)?.st_rdev;
-    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
+fn number_of(node: &Path) -> io::Result<DeviceNumber> {
+    Ok(device_number::split(rustix::fs::stat(node)?.st_rdev))
 }
 
 /// The device's thread from beginning to end.

@@ -24,6 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 
+use ::control::DeviceNumber;
 use ::control::admission::{Message, Operation};
 pub use ::control::causes::CauseEvent;
 use ::control::protocol::{AccountState, AccountTerms, WaitState};
@@ -51,7 +52,7 @@ pub trait ObserveCauses: Send {
 pub type CausesFactory = Box<dyn FnOnce(&Path) -> Result<Box<dyn ObserveCauses>, ServeError> + Send>;
 
 /// The observer and the number of the attached device.
-pub(crate) type Observed = (Box<dyn ObserveCauses>, (u32, u32));
+pub(crate) type Observed = (Box<dyn ObserveCauses>, DeviceNumber);
 
 /// An agent that wants to join.
 pub(crate) struct Joining {
@@ -180,7 +181,7 @@ impl SplitHost {
     }
 
     /// Adds an agent; returns the number of the attached device.
-    pub(crate) fn join(&mut self, joining: Joining) -> Result<(u32, u32), String> {
+    pub(crate) fn join(&mut self, joining: Joining) -> Result<DeviceNumber, String> {
         self.await_observer();
         let device = self.observed.as_ref().map(|(_, device)| *device);
         let device = device.ok_or(NOT_ATTACHED)?;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use admission::{Again, Connection, Joined};
 use evaluation::report::format::bytes;
-use server::control::Client;
 use server::control::protocol::AccountTerms;
+use server::control::{Client, DeviceNumber};
 use server::split::NOT_ATTACHED;
 
 use crate::commands::ctl::{no_server, restarted_by};
@@ -28,7 +28,7 @@ const CALLS: Duration = Duration::from_secs(5);
 const RESTART: Duration = Duration::from_secs(5);
 
 /// The number of no device.
-const NO_DEVICE: (u32, u32) = (0, 0);
+const NO_DEVICE: DeviceNumber = (0, 0);
 
 /// How often a server that ended is looked for.
 const RETURN: Duration = Duration::from_millis(100);

@@ -17,6 +17,7 @@ use evaluation::device::Device;
 use evaluation::report::format::time;
 use schedulers::Environment;
 use serde::{Deserialize, Serialize};
+use server::control::device_number;
 use server::supervisor::input;
 
 use crate::commands::profile;
@@ -124,10 +125,9 @@ impl DeviceEnvironment {
 fn is_rotational(path: &Path) -> Option<bool> {
     let found = fs::metadata(path).ok()?;
     let number = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let device = format!("/sys/dev/block/{major}:{minor}");
+    let device = device_number::directory(Path::new("/sys"), device_number::split(number));
     // A partition's queue is the disk's.
-    let flags = ["queue", "../queue"].map(|queue| format!("{device}/{queue}/rotational"));
+    let flags = ["queue/rotational", "../queue/rotational"].map(|flag| device.join(flag));
     let flag = flags.iter().find_map(|flag| fs::read_to_string(flag).ok())?;
     Some(flag.trim() == "1")
 }
