@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
-use ::control::admission::take;
+use ::control::admission::{Operation, take};
 use elevator::queue::{Event, Observer, Options, Submission, SwitchMode, Token};
-use elevator::{Flags, Priority};
+use elevator::{Flags, Op, Priority, Sector, Sectors, Span};
 use schedulers::{Environment, Spec};
 
 use super::*;
