@@ -143,7 +143,7 @@ impl Core {
         if let Some(log) = self.device.queue().observer().log.take() {
             log.close();
         }
-        if self.device.lost() > 0 {
+        if self.device.unreturned() > 0 {
             // Dropping the back end would wait for jobs that may never return, and their memory must stay valid.
             std::mem::forget(self.device);
         }
@@ -197,13 +197,13 @@ mod tests {
     #[test]
     fn the_end_waits_for_the_back_end_unless_it_has_a_lost_job() {
         let make = |name: &str| Ok(Spec::parse(name).unwrap().build(&Environment::default()).unwrap() as _);
-        for has_lost_job in [false, true] {
+        for has_timed_out_job in [false, true] {
             let dropped = Arc::new(AtomicBool::new(false));
             let options = Options { depth: 1, ..Options::default() };
             let queue = Queue::observed(options, make("noop").unwrap(), Watch::new(None));
             let mut device = Device::new(queue, Box::new(Silent(dropped.clone(), Vec::new())));
             let now = Time::ZERO + Span::from_secs(10);
-            if has_lost_job {
+            if has_timed_out_job {
                 let (op, start, sectors) = (Op::Write, Sector(0), Sectors(8));
                 let (flags, payload) = (Flags::default(), Payload::Zeroes);
                 let operation = NewOperation { cookie: 0, op, start, sectors, flags, process: None, payload };
@@ -213,7 +213,7 @@ mod tests {
             }
             let orders = Orders::new(Arc::new(make), "noop".to_string());
             Core::new(device, Vec::new(), orders).unwrap().end(now);
-            assert_eq!(dropped.load(Relaxed), !has_lost_job);
+            assert_eq!(dropped.load(Relaxed), !has_timed_out_job);
         }
     }
 

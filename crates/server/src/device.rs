@@ -4,6 +4,8 @@
 //! [`submit`](Device::submit) operations and take the [events](Device::next_event); [`advance`](Device::advance) processes
 //! everything that is due.
 
+mod recovery;
+
 use std::panic::{self, AssertUnwindSafe};
 use std::{fmt, mem};
 
@@ -21,6 +23,8 @@ use crate::buffer::Pool;
 use crate::operation::{Answer, FrontEndEvent, FrontIndex, NewOperation, Woken};
 use crate::split::SplitHost;
 use crate::statistics::{Statistics, Watch};
+pub use recovery::Overdue;
+use recovery::{Salvage, TimedOut};
 
 /// Free memory kept for the next requests, in bytes.
 const POOL_BYTES: usize = 64 << 20;
@@ -64,29 +68,14 @@ struct Operation {
     result: Result<(), Errno>,
 }
 
-/// A job that was failed before the back end has returned it.
-#[derive(Clone, Copy)]
-struct Lost {
-    op: Op,
-    start: Sector,
-    end: Sector,
-}
-
-/// Requests that exceeded the time limit in the back end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Overdue {
-    pub first: Failure,
-    /// Their number.
-    pub count: u32,
-}
-
-/// A failed job that is repeated piece by piece, so that one bad sector fails one operation.
-struct Salvage {
-    todo: std::vec::IntoIter<Piece>,
-    /// The piece in the back end, up to `next`.
-    running: Sector,
-    next: Sector,
-    ended: Vec<Piece>,
+/// Whose an operation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Traffic {
+    Client,
+    /// The array's own.
+    Array,
+    /// The array's own, and it was held before it was submitted to the queue.
+    HeldArray,
 }
 
 /// The device's record of a job in the back end.
@@ -95,7 +84,7 @@ struct Slot {
     ticket: Option<Ticket>,
     salvage: Option<Salvage>,
     started: Time,
-    lost: Option<Lost>,
+    timed_out: Option<TimedOut>,
 }
 
 /// A queue, a back end, and the operations between them.
@@ -119,10 +108,10 @@ pub struct Device {
     /// The first failure that was not returned yet.
     failure: Option<Failure>,
     /// Number of slots whose jobs were failed before the back end has returned them.
-    lost: u32,
+    unreturned: u32,
     /// A deliberate fault for tests: writes to the sectors of failed jobs are started.
     #[cfg(feature = "simulation")]
-    pub(crate) forgets_lost: bool,
+    pub(crate) forgets_timed_out: bool,
     /// The host of split-level policies, if causes are observed.
     pub(crate) split: Option<Box<SplitHost>>,
     /// The connection to the array's coordinator, if the device is a member.
@@ -150,9 +139,9 @@ impl Device {
             has_new: false,
             promised: Vec::new(),
             failure: None,
-            lost: 0,
+            unreturned: 0,
             #[cfg(feature = "simulation")]
-            forgets_lost: false,
+            forgets_timed_out: false,
             split: None,
             link: None,
         }
@@ -204,20 +193,16 @@ impl Device {
     pub fn submit(&mut self, now: Time, front: FrontIndex, operation: NewOperation) -> Accepted {
         self.now = self.now.max(now);
         self.has_new = true;
-        let Some(link) = &mut self.link else { return self.enter(front, operation, (false, false)) };
+        let Some(link) = &mut self.link else { return self.enter(front, operation, Traffic::Client) };
         // A held operation is the array's own: its submitter, a worker of the kernel, goes on.
         link.hold(self.now, front, operation).map_or(Accepted::Queued, |(operation, is_background)| {
-            self.enter(front, operation, (is_background, false))
+            self.enter(front, operation, if is_background { Traffic::Array } else { Traffic::Client })
         })
     }
 
-    /// Submits an operation to the queue, which may be the array's own traffic and may have been held.
-    fn enter(
-        &mut self,
-        front: FrontIndex,
-        operation: NewOperation,
-        (is_background, was_held): (bool, bool),
-    ) -> Accepted {
+    /// Submits an operation to the queue.
+    fn enter(&mut self, front: FrontIndex, operation: NewOperation, traffic: Traffic) -> Accepted {
+        let is_background = traffic != Traffic::Client;
         let NewOperation { cookie, op, start, sectors, flags, process, payload } = operation;
         let (flushes, result) = (op == Op::Flush || flags.fua || flags.preflush, Ok(()));
         let token = self.keep(Operation {
@@ -229,7 +214,7 @@ impl Device {
             process,
             payload,
             has_data: false,
-            was_held,
+            was_held: traffic == Traffic::HeldArray,
             result,
         });
         if let Some(link) = &mut self.link {
@@ -307,7 +292,7 @@ impl Device {
         let mut any = false;
         self.held_until = None;
         self.coordinate();
-        while !self.tags.is_empty() || self.lost as usize == self.slots.len() {
+        while !self.tags.is_empty() || self.unreturned as usize == self.slots.len() {
             if let Some(until) = self.link.as_ref().and_then(|link| link.reserved(self.now)) {
                 self.held_until = Some(until);
                 break;
@@ -346,14 +331,14 @@ impl Device {
     fn release(&mut self) -> bool {
         let mut any = false;
         while let Some((front, operation)) = self.link.as_mut().and_then(|link| link.release(self.now)) {
-            let _ = self.enter(front, operation, (true, true));
+            let _ = self.enter(front, operation, Traffic::HeldArray);
             any = true;
         }
         any
     }
 
     fn start(&mut self, ticket: Ticket) {
-        let is_blocked = self.lost > 0 && self.is_blocked(&ticket);
+        let is_blocked = self.unreturned > 0 && self.is_blocked(&ticket);
         // Of merged operations, only those with closed sectors fail.
         let is_one = self.queue.submissions(&ticket).nth(1).is_none();
         if is_blocked && (is_one || self.tags.is_empty()) {
@@ -379,7 +364,7 @@ impl Device {
     /// The back end has completed a job.
     fn done(&mut self, done: Done) {
         let Done { mut job, at, result } = done;
-        if self.slots[job.tag.0 as usize].lost.take().is_some() {
+        if self.slots[job.tag.0 as usize].timed_out.take().is_some() {
             return self.returned_late(job);
         }
         for piece in &mut job.pieces {
@@ -394,130 +379,6 @@ impl Device {
         }
         let result = job.pieces.iter().fold(result, |whole, piece| whole.and(piece.result));
         self.end(job, at, result);
-    }
-
-    /// Fails requests that have been in the back end for `limit` or longer. The back end keeps their tags and memory until it returns them.
-    /// Meanwhile writes to the same sectors fail too: a write that is executed late must not replace a newer one. If no tag is left,
-    /// every request fails.
-    pub fn expire(&mut self, now: Time, limit: Span) -> Option<Overdue> {
-        self.now = self.now.max(now);
-        let mut overdue: Option<Overdue> = None;
-        for index in 0..self.slots.len() {
-            let slot = &mut self.slots[index];
-            let Some(ticket) = slot.ticket.take_if(|_| now.since(slot.started) >= limit) else { continue };
-            let request = self.queue.request(&ticket);
-            let (op, start, sectors) = (request.op, request.start, request.sectors);
-            let salvage = slot.salvage.take();
-            let (begin, end) =
-                salvage.as_ref().map_or((start, start + sectors), |salvage| (salvage.running, salvage.next));
-            slot.lost = Some(Lost { op, start: begin, end });
-            self.lost += 1;
-            if let Some(salvage) = salvage {
-                salvage.todo.chain(salvage.ended).for_each(|piece| recycle(&mut self.pool, piece));
-            }
-            self.fail(ticket);
-            let first = Failure { op, start, sectors, error: Errno::TIMEDOUT };
-            overdue.get_or_insert(Overdue { first, count: 0 }).count += 1;
-        }
-        if let Some(overdue) = overdue {
-            self.statistics().timed_out += u64::from(overdue.count);
-            self.has_new = true;
-        }
-        overdue
-    }
-
-    /// Number of failed requests that the back end has not returned.
-    pub const fn lost(&self) -> u32 {
-        self.lost
-    }
-
-    /// Whether a request must not be passed to the back end.
-    fn is_blocked(&self, ticket: &Ticket) -> bool {
-        #[cfg(feature = "simulation")]
-        if self.forgets_lost {
-            return self.tags.is_empty();
-        }
-        let request = self.queue.request(ticket);
-        self.tags.is_empty() || self.is_closed(request.op, request.start, request.end())
-    }
-
-    /// Whether the back end has not returned a failed write to some of these sectors, so that this operation must not change them.
-    fn is_closed(&self, op: Op, start: Sector, end: Sector) -> bool {
-        #[cfg(feature = "simulation")]
-        if self.forgets_lost {
-            return false;
-        }
-        let changes = |op| matches!(op, Op::Write | Op::Discard);
-        let overlaps = |lost: Lost| changes(lost.op) && changes(op) && lost.start < end && start < lost.end;
-        self.slots.iter().filter_map(|slot| slot.lost).any(overlaps)
-    }
-
-    /// Completes a request with an error without the back end. The front end gets its memory back.
-    fn fail(&mut self, ticket: Ticket) {
-        for part in self.queue.submissions(&ticket) {
-            let operation = self.operations[part.token.0 as usize].as_mut().expect("an unfinished operation");
-            operation.result = Err(Errno::IO);
-            if mem::take(&mut operation.has_data) {
-                operation.payload = Payload::Data(self.pool.take(operation.sectors.bytes() as usize));
-            }
-        }
-        self.queue.complete(self.now, ticket, Outcome::Failed);
-    }
-
-    /// The back end has returned a job that was failed.
-    fn returned_late(&mut self, mut job: Job) {
-        self.lost -= 1;
-        job.pieces.drain(..).for_each(|piece| recycle(&mut self.pool, piece));
-        self.lists.push(job.pieces);
-        self.tags.push(job.tag);
-    }
-
-    /// Executes a job piece by piece: one that has failed, or of which some sectors are closed.
-    fn salvage(&mut self, mut job: Job) {
-        self.statistics().salvaged += 1;
-        let pieces = mem::take(&mut job.pieces);
-        let ended = Vec::with_capacity(pieces.len());
-        self.slots[job.tag.0 as usize].salvage =
-            Some(Salvage { todo: pieces.into_iter(), running: job.start, next: job.start, ended });
-        self.next_of_salvage(job, self.now);
-    }
-
-    fn salvage_goes_on(&mut self, mut job: Job, at: Time) {
-        if let Some(salvage) = &mut self.slots[job.tag.0 as usize].salvage {
-            salvage.ended.append(&mut job.pieces);
-        }
-        self.next_of_salvage(job, at);
-    }
-
-    fn end_salvage(&mut self, mut job: Job, at: Time) {
-        if let Some(mut salvage) = self.slots[job.tag.0 as usize].salvage.take() {
-            job.pieces = mem::take(&mut salvage.ended);
-        }
-        let result = job.pieces.iter().find_map(|piece| piece.result.err()).map_or(Ok(()), Err);
-        self.end(job, at, result);
-    }
-
-    /// Starts the next piece whose sectors are not closed; ends the job after the last piece.
-    fn next_of_salvage(&mut self, mut job: Job, at: Time) {
-        let slot = job.tag.0 as usize;
-        loop {
-            let Some(salvage) = &mut self.slots[slot].salvage else { return };
-            let Some(mut piece) = salvage.todo.next() else { return self.end_salvage(job, at) };
-            let start = salvage.next;
-            (salvage.running, salvage.next) = (start, start + piece.sectors);
-            if !self.is_closed(job.op, start, start + piece.sectors) {
-                piece.result = Ok(());
-                (job.start, job.sectors) = (start, piece.sectors);
-                job.pieces.push(piece);
-                break;
-            }
-            piece.result = Err(Errno::IO);
-            if let Some(salvage) = &mut self.slots[slot].salvage {
-                salvage.ended.push(piece);
-            }
-        }
-        self.backend.start(self.now, job);
-        self.backend.submit();
     }
 
     fn end(&mut self, mut job: Job, at: Time, result: Result<(), Errno>) {
@@ -641,12 +502,5 @@ fn contain(call: &mut dyn FnMut()) -> bool {
             mem::forget(payload);
             false
         }
-    }
-}
-
-/// Returns a piece's memory to the pool.
-fn recycle(pool: &mut Pool, piece: Piece) {
-    if let Payload::Data(buffer) = piece.payload {
-        pool.put(buffer);
     }
 }

@@ -67,7 +67,7 @@ impl Simulated {
     /// A deliberate fault, to test the tests: writes to the sectors of a request that failed in this manner are started before the back
     /// end has returned that request.
     pub const fn forget_overdue(&mut self) {
-        self.core.device.forgets_lost = true;
+        self.core.device.forgets_timed_out = true;
     }
 
     /// Refuses clients memory whenever `refuses` returns true for the number of bytes.

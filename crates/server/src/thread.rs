@@ -11,10 +11,10 @@ use elevator::Time;
 
 use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
-use crate::control::{Order, Orders, Snapshot};
+use crate::control::{Order, Snapshot};
 use crate::core::Core;
-use crate::device::{Device, Failure, Overdue};
-use crate::front::{FrontEnd, Guard};
+use crate::device::{Failure, Overdue};
+use crate::front::Guard;
 use crate::operation::FrontIndex;
 use crate::poller::{Bell, Interest, Source};
 use crate::progress::Progress;
@@ -66,14 +66,13 @@ pub(crate) struct DeviceThread {
 impl DeviceThread {
     pub(crate) fn new(
         clock: Clock,
-        device: Device,
-        fronts: Vec<Box<dyn FrontEnd>>,
-        (bell, orders, handler): (Arc<Bell>, Receiver<Order>, Orders),
+        core: Core,
+        bell: Arc<Bell>,
+        orders: Receiver<Order>,
         waiting: Waiting,
         keeps_time: bool,
         progress: Arc<Progress>,
     ) -> io::Result<Self> {
-        let core = Core::new(device, fronts, handler)?;
         let (last_busy, failures) = (Time::ZERO, RateLimit::default());
         let mut thread = Self {
             clock,

@@ -230,7 +230,7 @@ fn an_overdue_request_fails_later_writes_to_its_sectors_and_nothing_else() {
         let now = Time::ZERO + limit;
         let first = Failure { op, start: Sector(8), sectors: Sectors(8), error: Errno::TIMEDOUT };
         let overdue = device.expire(now, limit).expect("it is overdue");
-        assert_eq!((overdue.first, overdue.count, device.lost()), (first, 1, 1));
+        assert_eq!((overdue.first, overdue.count, device.unreturned()), (first, 1, 1));
         assert_eq!(device.expire(now, limit), None, "it was failed already");
         let result = |device: &mut Device, op, start| {
             submit(device, now, 1, op, start, 8);
@@ -246,7 +246,7 @@ fn an_overdue_request_fails_later_writes_to_its_sectors_and_nothing_else() {
         }
         let_go.store(true, Relaxed);
         device.advance(now);
-        assert_eq!((device.lost(), answers(&mut device).len()), (0, 0));
+        assert_eq!((device.unreturned(), answers(&mut device).len()), (0, 0));
         assert_eq!(result(&mut device, Op::Write, 4), Ok(()));
         checker.0.lock().unwrap().finish();
         assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);

@@ -18,6 +18,7 @@ use crate::backend::{Backend, Geometry, Medium};
 use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::control::{Line, Order, Orders, Snapshot, Socket, Stop};
+use crate::core::Core;
 use crate::device::Device;
 use crate::front::{FrontEnd, Guard};
 use crate::fuse::{Fuse, FuseOptions};
@@ -304,9 +305,9 @@ fn prepare(
         busy_poll: BusyPoll::new(poll),
         request_timeout: configuration.request_timeout,
     };
-    let thread =
-        DeviceThread::new(clock, device, fronts, (bell, orders, handler), waiting, keeps_time, progress)
-            .map_err(|error| ServeError::io("starting", error))?;
+    let thread = Core::new(device, fronts, handler)
+        .and_then(|core| DeviceThread::new(clock, core, bell, orders, waiting, keeps_time, progress))
+        .map_err(|error| ServeError::io("starting", error))?;
     let (addresses, guards) = (thread.addresses(), thread.guards());
     Ok((thread, Serving { geometry, medium, addresses, guards, refused }))
 }
