@@ -6,13 +6,13 @@ use std::sync::mpsc::Sender;
 
 use elevator::{Process, Span, Time};
 
+use super::block_status::{BlockStatus, Query};
 use super::budget::Budget;
 use super::connection::Connection;
 use super::cookie::Cookie;
 use super::greeter::{Greeted, Wanted};
 use super::places::{Origin, Shortage};
 use super::stream::Stream;
-use super::survey::{Question, Survey};
 use crate::front::{Client, Host};
 use crate::operation::Answer;
 
@@ -44,7 +44,7 @@ impl<S: Stream> Connections<S> {
     pub(super) fn adopt(
         &mut self,
         greeted: Greeted<S>,
-        questions: Option<Sender<Question>>,
+        queries: Option<Sender<Query>>,
         host: &mut Host<'_>,
     ) -> Option<usize> {
         let index = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl<S: Stream> Connections<S> {
         self.processes = self.processes.wrapping_add(1).max(1);
         let process = Process::single(self.processes);
         let mut connection =
-            Connection::new(index as u16, process, greeted, questions, self.budget.clone(), host)?;
+            Connection::new(index as u16, process, greeted, queries, self.budget.clone(), host)?;
         connection.flush(number(index), host);
         self.all[index] = Some(connection);
         Some(index)
@@ -95,10 +95,10 @@ impl<S: Stream> Connections<S> {
         }
     }
 
-    /// Passes a survey to the connection that requested it.
-    pub(super) fn surveyed(&mut self, survey: &Survey, host: &mut Host<'_>) {
-        if let Some(Some(connection)) = self.all.get_mut(usize::from(survey.cookie.connection)) {
-            connection.surveyed(survey, host);
+    /// Passes a block status to the connection that requested it.
+    pub(super) fn block_status_found(&mut self, status: &BlockStatus, host: &mut Host<'_>) {
+        if let Some(Some(connection)) = self.all.get_mut(usize::from(status.cookie.connection)) {
+            connection.block_status_found(status, host);
         }
     }
 
@@ -156,11 +156,11 @@ impl<S: Stream> Connections<S> {
         if now.since(since) < least {
             return None;
         }
-        let hoards = self.all.iter_mut().flatten().filter_map(|connection| {
-            let (excess, since) = connection.hoards()?;
+        let stalled = self.all.iter_mut().flatten().filter_map(|connection| {
+            let (excess, since) = connection.stalled_excess()?;
             (now.since(since) >= least).then_some((excess, since, connection))
         });
-        let (_, since, connection) = hoards.max_by_key(|&(excess, ..)| excess)?;
+        let (_, since, connection) = stalled.max_by_key(|&(excess, ..)| excess)?;
         let origin = connection.place().origin();
         let displaced = Displaced { origin, from: connection.from().to_string(), idle: now.since(since) };
         connection.disconnect(host);
@@ -175,7 +175,7 @@ impl<S: Stream> Connections<S> {
         }
         for slot in &mut self.all {
             if let Some(connection) = slot.take_if(|connection| connection.is_over()) {
-                if connection.violates() {
+                if connection.has_violated_protocol() {
                     self.violators.push((connection.place().origin(), connection.from().to_string()));
                 }
                 host.exited(connection.process());
@@ -185,8 +185,8 @@ impl<S: Stream> Connections<S> {
     }
 
     /// Accepts no further requests, as the server stops.
-    pub(super) fn take_leave(&mut self) {
-        self.all.iter_mut().flatten().for_each(Connection::take_leave);
+    pub(super) fn shut_down(&mut self) {
+        self.all.iter_mut().flatten().for_each(Connection::shut_down);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use elevator::Span;
 
+use super::block_status::Lookup;
 use super::budget::{Budget, Division};
 use super::client_socket::enlarge_send_buffer;
 use super::connections::{Connections, Displaced};
@@ -17,14 +18,13 @@ use super::negotiation::Export;
 use super::options::{Address, NbdOptions};
 use super::places::Places;
 use super::stream::FAREWELL;
-use super::survey::Surveyor;
 use super::tls::Acceptor;
 use crate::ServeError;
 use crate::front::{Client, FrontEnd, Guard, Host};
 use crate::operation::Answer;
 use crate::poller::{Bell, Interest};
 
-/// Number of the bell that rings for each [`Arrival`] and each survey; connections have the numbers after it.
+/// Number of the bell that rings for each [`Arrival`] and each block status; connections have the numbers after it.
 const BELL: u32 = 0;
 
 /// How often the front end checks, after the server was stopped, whether clients have taken their last replies.
@@ -41,7 +41,7 @@ pub struct Nbd {
     arrivals: Option<Receiver<Arrival>>,
     bell: Arc<Bell>,
     /// Looks up where the export holds data, if that may take time.
-    surveyor: Option<Surveyor>,
+    block_status: Option<Lookup>,
     /// One place for each thread that encrypts.
     encrypting: Arc<Places>,
     connections: Connections<OwnedFd>,
@@ -66,7 +66,7 @@ impl Nbd {
             listeners: Listeners::default(),
             arrivals: None,
             bell,
-            surveyor: None,
+            block_status: None,
             encrypting: Places::new(usize::MAX, usize::MAX),
             connections: Connections::new(Budget::new(division)),
             division,
@@ -90,8 +90,8 @@ impl Nbd {
     fn adopt(&mut self, greeted: Greeted, host: &mut Host<'_>) {
         // Here, as the threads of clients may not exceed the system's limit.
         enlarge_send_buffer(&greeted.stream, self.division.send_buffer);
-        let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
-        self.connections.adopt(greeted, questions, host);
+        let queries = self.block_status.as_ref().map(|lookup| lookup.queries.clone());
+        self.connections.adopt(greeted, queries, host);
     }
 
     /// Disconnects an idle client, if there is one, for a client that waits.
@@ -117,9 +117,9 @@ impl Nbd {
         Span::from_nanos(self.options.idle.as_nanos().try_into().unwrap_or(u64::MAX))
     }
 
-    fn take_surveys(&mut self, host: &mut Host<'_>) {
-        for survey in self.surveyor.iter().flat_map(|surveyor| surveyor.surveys.try_iter()) {
-            self.connections.surveyed(&survey, host);
+    fn take_block_status(&mut self, host: &mut Host<'_>) {
+        for status in self.block_status.iter().flat_map(|lookup| lookup.results.try_iter()) {
+            self.connections.block_status_found(&status, host);
         }
     }
 }
@@ -128,7 +128,7 @@ impl FrontEnd for Nbd {
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()> {
         host.watch(&*self.bell, BELL, Interest::READ)?;
         let extents = host.device().backend().slow_extents();
-        self.surveyor = extents.map(|extents| Surveyor::new(extents, self.bell.clone())).transpose()?;
+        self.block_status = extents.map(|extents| Lookup::new(extents, self.bell.clone())).transpose()?;
         let mut export = Export::new(&self.options.export, &host.geometry());
         export.longest = self.division.longest();
         let (sender, arrivals) = channel();
@@ -160,7 +160,7 @@ impl FrontEnd for Nbd {
                     self.arrived(arrival, host);
                 }
             }
-            self.take_surveys(host);
+            self.take_block_status(host);
         } else {
             self.connections.readable(number as usize - 1, host);
         }
@@ -202,7 +202,7 @@ impl FrontEnd for Nbd {
     fn stop(&mut self, _host: &mut Host<'_>) {
         self.listeners = Listeners::default();
         self.stopped = Some(Instant::now());
-        self.connections.take_leave();
+        self.connections.shut_down();
     }
 
     fn is_done(&self) -> bool {

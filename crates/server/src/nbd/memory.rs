@@ -239,7 +239,7 @@ impl FrontEnd for MemoryNbd {
 
     fn stop(&mut self, _host: &mut Host<'_>) {
         self.stopped = true;
-        self.connections.take_leave();
+        self.connections.shut_down();
     }
 
     fn is_done(&self) -> bool {

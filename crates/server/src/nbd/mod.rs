@@ -16,7 +16,7 @@
 //! | `stream` | the bytes of one client: a socket, or memory in the simulation |
 //! | `outbox`, `zero_copy` | replies, and large ones without a copy |
 //! | `memory` | clients in memory, for the simulation |
-//! | `survey` | where the export holds data, for block status |
+//! | `block_status` | where the export holds data |
 //! | `cookie` | names of operations between a connection and the device |
 //! | `protocol` | parsing and writing of the protocol's bytes, as pure functions |
 //!
@@ -26,6 +26,7 @@
 //!
 //! Source: the [NBD protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
 
+mod block_status;
 mod budget;
 mod client_socket;
 mod connection;
@@ -43,7 +44,6 @@ mod outbox;
 mod places;
 pub mod protocol;
 mod stream;
-mod survey;
 mod tls;
 mod zero_copy;
 

@@ -212,7 +212,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
             Negotiate::StartTls => return self.start_tls(),
             Negotiate::Go(name) => return self.go(name, admit),
             Negotiate::Info(name) => {
-                if self.is_known(name)? {
+                if !self.reject_unknown(name)? {
                     self.info()?;
                 }
             }
@@ -288,7 +288,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
         name: &str,
         admit: &mut impl FnMut() -> Result<P, String>,
     ) -> io::Result<Option<Outcome<P>>> {
-        if !self.is_known(name)? {
+        if self.reject_unknown(name)? {
             return Ok(None);
         }
         match admit() {
@@ -303,13 +303,13 @@ impl<S: Read + Write> Dialogue<'_, S> {
         }
     }
 
-    /// Whether there is an export of that name; if not, the client receives an error.
-    fn is_known(&mut self, name: &str) -> io::Result<bool> {
-        let known = self.export.is_named(name);
-        if !known {
+    /// Replies with an error if no export has that name; returns whether it did.
+    fn reject_unknown(&mut self, name: &str) -> io::Result<bool> {
+        let is_unknown = !self.export.is_named(name);
+        if is_unknown {
             self.reply(reply::ERR_UNKNOWN, b"")?;
         }
-        Ok(known)
+        Ok(is_unknown)
     }
 
     /// Describes the export.
@@ -342,7 +342,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
             self.reply(reply::ERR_INVALID, b"")?;
             return Ok(false);
         }
-        if !self.is_known(asked.export)? {
+        if self.reject_unknown(asked.export)? {
             return Ok(false);
         }
         if matches {

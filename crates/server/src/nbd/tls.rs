@@ -21,7 +21,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use super::client_socket::STACK;
 use super::places::Place;
 use super::stream::FAREWELL;
-use super::zero_copy::untaken;
+use super::zero_copy::unacknowledged_bytes;
 use crate::{ServeError, supervisor};
 
 /// Decrypted bytes that the device's thread has not taken. With so many, nothing more is received from the client.
@@ -216,7 +216,7 @@ impl Between {
             self.drain_wire()?;
         }
         // If a TCP socket is closed with unread bytes in it, the kernel discards replies that the peer has not acknowledged.
-        while untaken(&self.wire) > 0 && self.left() > Some(Duration::ZERO) {
+        while unacknowledged_bytes(&self.wire) > 0 && self.left() > Some(Duration::ZERO) {
             thread::sleep(Duration::from_millis(5));
         }
         Ok(())

@@ -130,7 +130,7 @@ fn unread(socket: impl AsFd) -> u64 {
 }
 
 /// Bytes sent by TCP that the peer's kernel has not acknowledged. 0 for unix sockets, and for connections that are closed or broken.
-pub(super) fn untaken(socket: impl AsFd) -> u64 {
+pub(super) fn unacknowledged_bytes(socket: impl AsFd) -> u64 {
     let mut found = [PollFd::new(&socket, PollFlags::empty())];
     let _ = poll(&mut found, Some(&Timespec::default()));
     let gone = found[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
@@ -200,14 +200,14 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
         near.set_nonblocking(true).unwrap();
-        assert_eq!(untaken(&near), 0);
+        assert_eq!(unacknowledged_bytes(&near), 0);
         while near.write(&[0; LEAST]).is_ok() {}
-        assert!(untaken(&near) > 0);
+        assert!(unacknowledged_bytes(&near) > 0);
         // With unread bytes, the connection is reset.
         drop(far);
         let until = Instant::now() + Duration::from_secs(3);
-        while untaken(&near) > 0 && Instant::now() < until {}
-        assert_eq!(untaken(&near), 0, "of a broken connection");
+        while unacknowledged_bytes(&near) > 0 && Instant::now() < until {}
+        assert_eq!(unacknowledged_bytes(&near), 0, "of a broken connection");
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(unread(&near), 0);
         near.write_all(&[0; 100]).unwrap();
         assert!(unread(&near) >= 100);
-        assert_eq!(untaken(&near), 0);
+        assert_eq!(unacknowledged_bytes(&near), 0);
         assert!(reports_unread(&near) && !ZeroCopy::new(None).possible);
     }
 }

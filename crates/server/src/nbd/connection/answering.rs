@@ -6,10 +6,10 @@ use super::{Connection, Phase};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
 use crate::front::Host;
+use crate::nbd::block_status::{BlockStatus, REPLY_BYTES};
 use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Header, Request, descriptor, error};
 use crate::nbd::stream::Stream;
-use crate::nbd::survey::{SURVEY, Survey};
 use crate::operation::Answer;
 
 impl<S: Stream> Connection<S> {
@@ -70,23 +70,23 @@ impl<S: Stream> Connection<S> {
         self.outbox.push(header, Some(buffer));
     }
 
-    /// The survey that a block status requested is complete.
-    pub(in crate::nbd) fn surveyed(&mut self, survey: &Survey, host: &mut Host<'_>) {
-        let pending = survey.cookie.pending;
+    /// The extents that a client requested are known.
+    pub(in crate::nbd) fn block_status_found(&mut self, status: &BlockStatus, host: &mut Host<'_>) {
+        let pending = status.cookie.pending;
         let Some(request) = self.pending[usize::from(pending)].request.take() else { return };
         self.free.push(pending);
-        self.held.sub(SURVEY);
+        self.held.sub(REPLY_BYTES);
         if self.phase == Phase::Gone {
             return;
         }
-        let Some(mut buffer) = host.device().pool.try_take(survey.extents.len() * DESCRIPTOR_BYTES) else {
+        let Some(mut buffer) = host.device().pool.try_take(status.extents.len() * DESCRIPTOR_BYTES) else {
             return self.reply(&request, error::ENOMEM);
         };
-        for (bytes, extent) in buffer.chunks_exact_mut(DESCRIPTOR_BYTES).zip(&survey.extents) {
+        for (bytes, extent) in buffer.chunks_exact_mut(DESCRIPTOR_BYTES).zip(&status.extents) {
             bytes.copy_from_slice(&descriptor(extent.bytes as u32, extent.data));
         }
         self.held.add(buffer.footprint());
-        let header = Header::block_status(request.cookie, survey.extents.len() as u32);
+        let header = Header::block_status(request.cookie, status.extents.len() as u32);
         self.outbox.push(header, Some(buffer));
     }
 

@@ -2,11 +2,13 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `receive_buffer` | received bytes that are not parsed yet |
 //! | `receiving` | from bytes to requests |
 //! | `requesting` | from requests to operations of the device |
 //! | `answering` | from completed operations to replies |
 
 mod answering;
+mod receive_buffer;
 mod receiving;
 mod requesting;
 
@@ -15,6 +17,7 @@ use std::sync::mpsc::Sender;
 
 use elevator::{Process, Time};
 
+use super::block_status::Query;
 use super::budget::{Budget, Held};
 use super::greeter::Greeted;
 use super::negotiation::Agreed;
@@ -22,11 +25,11 @@ use super::outbox::Outbox;
 use super::places::Place;
 use super::protocol::{Limits, REQUEST_BYTES, Request};
 use super::stream::Stream;
-use super::survey::Question;
-use super::zero_copy::untaken;
+use super::zero_copy::unacknowledged_bytes;
 use crate::buffer::Buffer;
 use crate::front::{Client, Host};
 use crate::poller::Interest;
+use receive_buffer::ReceiveBuffer;
 
 /// Memory for received bytes that are not parsed yet: 31 writes of 4 KiB in one call.
 const RECEIVE: usize = 128 << 10;
@@ -68,9 +71,16 @@ enum Phase {
     Ending,
     /// The server stops. Accepted requests are finished, answered, and taken by the client's system. The client may continue to send
     /// requests: if the socket were closed with these unread, TCP would discard the replies.
-    Leaving,
+    ShuttingDown,
     /// Nothing can be sent any more.
     Gone,
+}
+
+/// The latest time at which a client had moved [`PROGRESS`] bytes since the time before.
+struct Progress {
+    at: Time,
+    /// The bytes that it had moved until then.
+    bytes: u64,
 }
 
 /// A client.
@@ -80,12 +90,10 @@ pub(in crate::nbd) struct Connection<S> {
     process: Process,
     from: String,
     /// The thread that looks up where the export holds data, if the back end may block.
-    questions: Option<Sender<Question>>,
+    block_status: Option<Sender<Query>>,
     /// Held as long as the connection.
     place: Arc<Place>,
-    received: Box<[u8]>,
-    begin: usize,
-    end: usize,
+    received: ReceiveBuffer,
     receiving: Option<Receiving>,
     /// The latest write was large: the data of the next one is not to pass through the receive memory.
     large: bool,
@@ -95,14 +103,13 @@ pub(in crate::nbd) struct Connection<S> {
     held: Held,
     /// Since when a request waits for the common part of the clients' memory.
     waits_since: Option<Time>,
-    /// The latest time at which it had moved [`PROGRESS`] bytes since the time before, and the bytes until then.
-    progressed: (Time, u64),
+    progress: Progress,
     /// Bytes received since the connection began.
     received_bytes: u64,
     asleep: u32,
     phase: Phase,
     /// It sent bytes that are no request.
-    violates: bool,
+    has_violated_protocol: bool,
     blocked: bool,
     watched: Option<Interest>,
     /// The index among the front end's connections.
@@ -118,24 +125,22 @@ impl<S: Stream> Connection<S> {
         index: u16,
         process: Process,
         greeted: Greeted<S>,
-        questions: Option<Sender<Question>>,
+        block_status: Option<Sender<Query>>,
         budget: Arc<Budget>,
         host: &mut Host<'_>,
     ) -> Option<Self> {
         let Greeted { stream, agreed, from, place } = greeted;
         let geometry = host.geometry();
-        let received = host.device().pool.try_bytes(RECEIVE)?;
+        let received = ReceiveBuffer::new(host.device().pool.try_bytes(RECEIVE)?);
         let (outbox, longest) = (Outbox::new(stream.socket()), budget.division.longest());
         Some(Self {
             stream,
             agreed,
             process,
             from,
-            questions,
+            block_status,
             place,
             received,
-            begin: 0,
-            end: 0,
             receiving: None,
             large: false,
             pending: Vec::new(),
@@ -143,11 +148,11 @@ impl<S: Stream> Connection<S> {
             outbox,
             held: Held::new(budget, index),
             waits_since: None,
-            progressed: (host.now, 0),
+            progress: Progress { at: host.now, bytes: 0 },
             received_bytes: 0,
             asleep: 0,
             phase: Phase::Open,
-            violates: false,
+            has_violated_protocol: false,
             blocked: false,
             watched: None,
             index,
@@ -205,15 +210,15 @@ impl<S: Stream> Connection<S> {
 
     /// Bytes of the common part of the clients' memory, and since when the client has not moved [`PROGRESS`] bytes; `None` while a request is
     /// in the device, for which the client is not responsible.
-    pub(in crate::nbd) fn hoards(&self) -> Option<(usize, Time)> {
+    pub(in crate::nbd) fn stalled_excess(&self) -> Option<(usize, Time)> {
         let excess = self.held.excess();
-        (excess > 0 && self.is_answered()).then_some((excess, self.progressed.0))
+        (excess > 0 && self.is_answered()).then_some((excess, self.progress.at))
     }
 
-    fn progress(&mut self, now: Time) {
-        let moved = self.received_bytes + self.outbox.sent_bytes();
-        if moved >= self.progressed.1 + PROGRESS || self.held.excess() == 0 {
-            self.progressed = (now, moved);
+    fn update_progress(&mut self, now: Time) {
+        let bytes = self.received_bytes + self.outbox.sent_bytes();
+        if bytes >= self.progress.bytes + PROGRESS || self.held.excess() == 0 {
+            self.progress = Progress { at: now, bytes };
         }
     }
 
@@ -223,8 +228,8 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Whether it was disconnected because it sent bytes that are no request.
-    pub(in crate::nbd) const fn violates(&self) -> bool {
-        self.violates
+    pub(in crate::nbd) const fn has_violated_protocol(&self) -> bool {
+        self.has_violated_protocol
     }
 
     /// Whether nothing of this client is left in the device or to be sent.
@@ -233,19 +238,19 @@ impl<S: Stream> Connection<S> {
         match self.phase {
             Phase::Open => false,
             Phase::Ending => is_answered && self.outbox.is_empty(),
-            Phase::Leaving => {
+            Phase::ShuttingDown => {
                 is_answered
                     && self.outbox.is_empty()
-                    && self.stream.socket().is_none_or(|socket| untaken(socket) == 0)
+                    && self.stream.socket().is_none_or(|socket| unacknowledged_bytes(socket) == 0)
             }
             Phase::Gone => is_answered,
         }
     }
 
     /// Accepts no further requests, as the server stops.
-    pub(in crate::nbd) fn take_leave(&mut self) {
+    pub(in crate::nbd) fn shut_down(&mut self) {
         if self.phase != Phase::Gone {
-            self.phase = Phase::Leaving;
+            self.phase = Phase::ShuttingDown;
             self.wait_no_more();
         }
     }
@@ -275,7 +280,7 @@ impl<S: Stream> Connection<S> {
     /// Nothing is received while a complete request waits for room: the bytes after it may fill the receive memory, and reading into no
     /// memory returns 0, which means the client's end.
     fn wants_bytes(&self) -> bool {
-        let waits = self.end - self.begin >= REQUEST_BYTES;
+        let waits = self.received.len() >= REQUEST_BYTES;
         self.phase == Phase::Open && (self.receiving.is_some() || (self.takes_more() && !waits))
     }
 
@@ -299,7 +304,7 @@ impl<S: Stream> Connection<S> {
             }
             if self.outbox.sent_bytes() > before {
                 self.active = host.now;
-                self.progress(host.now);
+                self.update_progress(host.now);
             }
         }
         self.blocked = !self.outbox.is_empty();

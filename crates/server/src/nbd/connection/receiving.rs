@@ -6,9 +6,9 @@ use rustix::io::{Errno, IoSliceMut};
 use super::{Connection, Receiving};
 use crate::buffer::{self, Buffer, LARGEST};
 use crate::front::Host;
+use crate::nbd::block_status::REPLY_BYTES;
 use crate::nbd::protocol::{self, Command, REQUEST_BYTES, Request};
 use crate::nbd::stream::Stream;
-use crate::nbd::survey::SURVEY;
 
 /// From this length on, a separate call for the next header costs less than copying a payload that arrived behind a header.
 pub(super) const LARGE: usize = 32 << 10;
@@ -40,15 +40,10 @@ impl<S: Stream> Connection<S> {
     /// Receives once: the rest of a payload into the memory of its request, and the bytes after it into the receive memory. Returns the
     /// number of bytes, and whether no more have arrived.
     fn receive(&mut self, host: &mut Host<'_>) -> Result<(usize, bool), Errno> {
-        if self.begin == self.end {
-            (self.begin, self.end) = (0, 0);
-        } else if self.begin > 0 && self.end == self.received.len() {
-            self.received.copy_within(self.begin..self.end, 0);
-            (self.begin, self.end) = (0, self.end - self.begin);
-        }
+        self.received.make_room();
         let (direct, last) = match &self.receiving {
             Some(Receiving::Write { pending, filled }) => {
-                debug_assert!(self.begin == self.end, "`parse` has copied what was received");
+                debug_assert!(self.received.is_empty(), "`parse` has copied what was received");
                 direct_part(&mut self.pending[usize::from(*pending)].parts, *filled)
             }
             _ => (&mut [][..], true),
@@ -56,11 +51,8 @@ impl<S: Stream> Connection<S> {
         let direct_bytes = direct.len();
         let space = match (last, self.large) {
             (false, _) => &mut [][..],
-            (true, true) => {
-                let most = (self.begin + REQUEST_BYTES).clamp(self.end, self.received.len());
-                &mut self.received[self.end..most]
-            }
-            (true, false) => &mut self.received[self.end..],
+            (true, true) => self.received.free_up_to(REQUEST_BYTES),
+            (true, false) => self.received.free(),
         };
         let asked = direct_bytes + space.len();
         let mut slices = [IoSliceMut::new(direct), IoSliceMut::new(space)];
@@ -69,9 +61,9 @@ impl<S: Stream> Connection<S> {
         if bytes > 0 {
             self.active = host.now;
             self.received_bytes += bytes as u64;
-            self.progress(host.now);
+            self.update_progress(host.now);
         }
-        self.end += bytes.saturating_sub(direct_bytes);
+        self.received.add(bytes.saturating_sub(direct_bytes));
         self.received_directly(bytes.min(direct_bytes), host);
         Ok((bytes, bytes < asked))
     }
@@ -87,13 +79,12 @@ impl<S: Stream> Connection<S> {
     pub(in crate::nbd) fn parse(&mut self, host: &mut Host<'_>) {
         loop {
             self.take_payload(host);
-            if self.receiving.is_some() || !self.takes_more() || self.end - self.begin < REQUEST_BYTES {
+            if self.receiving.is_some() || !self.takes_more() {
                 return;
             }
-            let mut header = [0; REQUEST_BYTES];
-            header.copy_from_slice(&self.received[self.begin..self.begin + REQUEST_BYTES]);
+            let Some(header) = self.received.first::<REQUEST_BYTES>() else { return };
             let Ok(request) = protocol::request(&header) else {
-                self.violates = true;
+                self.has_violated_protocol = true;
                 return self.disconnect(host);
             };
             let problem = request.problem(&self.limits);
@@ -110,21 +101,20 @@ impl<S: Stream> Connection<S> {
             }
             if self.held.excess() == 0 {
                 // From now on it may hold more than its share.
-                self.progress(host.now);
+                self.update_progress(host.now);
             }
-            self.begin += REQUEST_BYTES;
+            self.received.skip(REQUEST_BYTES);
             self.accept(request, problem, host);
         }
     }
 
     /// Copies a payload's bytes from the receive memory to the memory of its request.
     fn take_payload(&mut self, host: &mut Host<'_>) {
-        let there = self.end - self.begin;
         match &mut self.receiving {
             None => return,
             Some(Receiving::Refused { request, error, left }) => {
-                let bytes = there.min(*left);
-                self.begin += bytes;
+                let bytes = self.received.len().min(*left);
+                self.received.skip(bytes);
                 *left -= bytes;
                 if *left == 0 {
                     let (request, error) = (*request, *error);
@@ -136,13 +126,10 @@ impl<S: Stream> Connection<S> {
             Some(Receiving::Write { pending, filled }) => {
                 let parts = &mut self.pending[usize::from(*pending)].parts;
                 loop {
-                    let (direct, _) = direct_part(parts, *filled);
-                    let bytes = direct.len().min(self.end - self.begin);
+                    let bytes = self.received.read(direct_part(parts, *filled).0);
                     if bytes == 0 {
                         break;
                     }
-                    direct[..bytes].copy_from_slice(&self.received[self.begin..self.begin + bytes]);
-                    self.begin += bytes;
                     *filled += bytes;
                 }
             }
@@ -177,7 +164,7 @@ fn memory(request: &Request) -> usize {
     match request.command {
         Command::Read | Command::Write => footprint(request.length as usize),
         Command::WriteZeroes if request.no_hole => footprint((request.length as usize).min(LARGEST)),
-        Command::BlockStatus => SURVEY,
+        Command::BlockStatus => REPLY_BYTES,
         _ => 0,
     }
 }
@@ -219,7 +206,7 @@ mod tests {
         );
         assert_eq!(need(Command::WriteZeroes, true, 32 * MIB), 1 << 20, "one step at a time");
         assert_eq!([need(Command::Trim, false, MIB), need(Command::Flush, false, 0)], [0, 0]);
-        assert_eq!(need(Command::BlockStatus, false, MIB), SURVEY);
+        assert_eq!(need(Command::BlockStatus, false, MIB), REPLY_BYTES);
     }
 
     #[test]

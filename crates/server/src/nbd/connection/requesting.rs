@@ -8,10 +8,10 @@ use super::{Connection, Pending, Phase, Receiving};
 use crate::backend::Payload;
 use crate::buffer::LARGEST;
 use crate::front::Host;
+use crate::nbd::block_status::{EXTENTS, Query, REPLY_BYTES};
 use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, Request, error};
 use crate::nbd::stream::Stream;
-use crate::nbd::survey::{EXTENTS, Question, SURVEY};
 use crate::operation::NewOperation;
 
 /// Bytes of one operation of a write-zeroes. A disk that writes zeroes as data needs at most a third of a second for this many, after
@@ -186,27 +186,25 @@ impl<S: Stream> Connection<S> {
         true
     }
 
-    /// Looks up where the export holds data, or passes the question to the thread that does.
+    /// Looks up where the export holds data, or passes the query to the thread that does.
     fn block_status(&mut self, request: Request, host: &mut Host<'_>) {
         if !self.agreed.base_allocation {
             return self.reply(&request, error::EINVAL);
         }
-        self.held.add(SURVEY);
-        let question = Question {
+        self.held.add(REPLY_BYTES);
+        let query = Query {
             cookie: Cookie { connection: self.index, pending: self.keep(request), part: 0 },
             offset: request.offset,
             bytes: u64::from(request.length),
             most: if request.one { 1 } else { EXTENTS },
             block_bytes: u64::from(self.limits.block_bytes),
         };
-        match &self.questions {
-            Some(questions) => {
-                questions.send(question).expect("the surveyor's thread lives as long as the front end")
-            }
+        match &self.block_status {
+            Some(queries) => queries.send(query).expect("the thread lives as long as the front end"),
             None => {
                 let backend = host.device().backend();
-                let survey = question.answer(|offset, most| backend.extent(offset, most));
-                self.surveyed(&survey, host);
+                let status = query.look_up(|offset, most| backend.extent(offset, most));
+                self.block_status_found(&status, host);
             }
         }
     }

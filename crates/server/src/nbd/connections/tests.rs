@@ -237,7 +237,7 @@ fn a_stopping_server_waits_until_its_replies_are_sent() {
     client.1.borrow_mut().capacity = 0;
     served.sends(&client, &header(READ, 1, 512));
     served.executes();
-    served.with(|connections, _| connections.take_leave());
+    served.with(|connections, _| connections.shut_down());
     served.with(|connections, host| connections.flush(host));
     assert!(!served.connections.is_empty() && !client.1.borrow().ended);
     client.1.borrow_mut().capacity = usize::MAX;

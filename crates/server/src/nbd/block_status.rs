@@ -1,4 +1,4 @@
-//! Looks up where an export holds data, for block status.
+//! Block status: where an export holds data.
 //!
 //! A file system may have to read its own maps from the disk for that, so a thread does it where it may block.
 
@@ -15,11 +15,11 @@ use crate::poller::Bell;
 /// Most extents in one reply to a block status.
 pub(super) const EXTENTS: usize = 512;
 
-/// Memory for them, held from the request on.
-pub(super) const SURVEY: usize = EXTENTS * DESCRIPTOR_BYTES;
+/// Memory for the extents of a reply, held from the request on.
+pub(super) const REPLY_BYTES: usize = EXTENTS * DESCRIPTOR_BYTES;
 
 /// A range whose extents a client requests.
-pub(super) struct Question {
+pub(super) struct Query {
     pub(super) cookie: Cookie,
     /// The first byte of the range.
     pub(super) offset: u64,
@@ -31,16 +31,16 @@ pub(super) struct Question {
     pub(super) block_bytes: u64,
 }
 
-/// The reply to a [`Question`].
-pub(super) struct Survey {
+/// The reply to a [`Query`].
+pub(super) struct BlockStatus {
     pub(super) cookie: Cookie,
     /// Adjacent extents from the range's first byte on.
     pub(super) extents: Vec<Extent>,
 }
 
-impl Question {
-    /// Answers it with a function that returns the extent at an offset, of at most so many bytes.
-    pub(super) fn answer(self, mut extent: impl FnMut(u64, u64) -> Extent) -> Survey {
+impl Query {
+    /// Looks the extents up with a function that returns the one at an offset, of at most so many bytes.
+    pub(super) fn look_up(self, mut extent: impl FnMut(u64, u64) -> Extent) -> BlockStatus {
         let Self { cookie, mut offset, bytes: mut left, most, block_bytes } = self;
         let mut extents = Vec::new();
         while left > 0 && extents.len() < most {
@@ -49,32 +49,32 @@ impl Question {
             extents.push(Extent { bytes, data });
             (offset, left) = (offset + bytes, left - bytes);
         }
-        Survey { cookie, extents }
+        BlockStatus { cookie, extents }
     }
 }
 
-/// A thread that answers questions one after the other. It ends when all senders of questions are dropped.
-pub(super) struct Surveyor {
-    pub(super) questions: Sender<Question>,
-    /// The bell rings for each survey.
-    pub(super) surveys: Receiver<Survey>,
+/// A thread that looks up one query after the other. It ends when all senders of queries are dropped.
+pub(super) struct Lookup {
+    pub(super) queries: Sender<Query>,
+    /// The bell rings for each result.
+    pub(super) results: Receiver<BlockStatus>,
 }
 
-impl Surveyor {
+impl Lookup {
     /// Starts the thread.
     pub(super) fn new(extents: Arc<dyn Extents>, bell: Arc<Bell>) -> io::Result<Self> {
-        let (questions, asked) = channel::<Question>();
-        let (found, surveys) = channel();
-        thread::Builder::new().name("surveyor".into()).spawn(move || {
-            for question in asked {
-                let survey = question.answer(|offset, most| extents.extent(offset, most));
-                if found.send(survey).is_err() {
+        let (queries, received) = channel::<Query>();
+        let (found, results) = channel();
+        thread::Builder::new().name("block-status".into()).spawn(move || {
+            for query in received {
+                let status = query.look_up(|offset, most| extents.extent(offset, most));
+                if found.send(status).is_err() {
                     return;
                 }
                 bell.ring();
             }
         })?;
-        Ok(Self { questions, surveys })
+        Ok(Self { queries, results })
     }
 }
 
@@ -85,9 +85,9 @@ mod tests {
     /// The extents of the answer, as bytes and whether they have data. `found` returns the extent at an offset.
     fn answered(bytes: u64, most: usize, found: impl FnMut(u64, u64) -> Extent) -> Vec<(u64, bool)> {
         let cookie = Cookie { connection: 1, pending: 2, part: 3 };
-        let survey = Question { cookie, offset: 4096, bytes, most, block_bytes: 512 }.answer(found);
-        assert_eq!(survey.cookie, cookie);
-        survey.extents.iter().map(|extent| (extent.bytes, extent.data)).collect()
+        let status = Query { cookie, offset: 4096, bytes, most, block_bytes: 512 }.look_up(found);
+        assert_eq!(status.cookie, cookie);
+        status.extents.iter().map(|extent| (extent.bytes, extent.data)).collect()
     }
 
     #[test]
