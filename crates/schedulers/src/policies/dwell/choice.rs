@@ -124,19 +124,20 @@ impl Dwell {
             return Some(REAL_TIME);
         }
         let light = self.oldest(self.alike(now, true, but));
-        if light.is_some() && !self.is_exhausted {
+        if light.is_some() && !self.shares.is_exhausted {
             return light.map(|oldest| self.nearest(now, view, oldest, but));
         }
         let writes = !self.flows.get(WRITES).queued.is_empty() && but != Some(WRITES);
         let heavy = self.oldest(self.alike(now, false, but));
-        let is_turn_of_heavy = self.is_exhausted && heavy.is_some() && self.last_heavy < self.last_writes;
+        let is_turn_of_heavy =
+            self.shares.is_exhausted && heavy.is_some() && self.last_heavy < self.last_writes;
         let is_turn = self.is_turn_of_writes(now) && (!is_turn_of_heavy || self.are_writes_older(now));
         if writes && is_turn {
             return Some(WRITES);
         }
         let writes = writes.then_some(WRITES);
         let heavy = heavy.map(|oldest| self.nearest(now, view, oldest, but));
-        heavy.or(if self.is_exhausted { writes.or(light) } else { writes })
+        heavy.or(if self.shares.is_exhausted { writes.or(light) } else { writes })
     }
 
     /// Whether the oldest asynchronous request has waited for [`LATER`] times as long as the oldest synchronous one, and for long.
@@ -164,10 +165,12 @@ impl Dwell {
         }
         let (from, to) = (self.is_light(now, owner.flow), self.is_light(now, other));
         let from = from || owner.is_light && other != SCATTERED;
-        if to && !from && !self.is_exhausted || owner.flow == WRITES && !owner.is_turn && other != WRITES {
+        if to && !from && !self.shares.is_exhausted
+            || owner.flow == WRITES && !owner.is_turn && other != WRITES
+        {
             return Some((other, Reason::Urgent));
         }
         let is_over = now >= self.end(now, owner, other) || owner.work == Span::ZERO;
-        (is_over && (to || !from || self.is_exhausted)).then_some((other, Reason::StreamSliceOver))
+        (is_over && (to || !from || self.shares.is_exhausted)).then_some((other, Reason::StreamSliceOver))
     }
 }

@@ -344,7 +344,7 @@ impl Queued {
         }
         t.now = Time::ZERO + end;
         let ago = |ms| Time::ZERO + end - Span::from_millis(ms);
-        t.scheduler.is_exhausted = is_exhausted;
+        t.scheduler.shares.is_exhausted = is_exhausted;
         (t.scheduler.last_heavy, t.scheduler.last_writes) = (ago(heavy), ago(writes));
         t
     }
@@ -491,10 +491,10 @@ fn a_turn_of_writes_has_more_work_if_more_are_queued() {
 fn light_flows_have_credit_for_writes_from_the_time_the_device_has_them() {
     for (op, pays) in [(Op::Write, true), (Op::Read, false)] {
         let mut t = table();
-        t.scheduler.credit = 0;
+        t.scheduler.shares.credit = 0;
         let id = t.insert(Request { op, ..request(FAR, 8) });
         assert_eq!(dispatched(&mut t), id);
-        assert_eq!(t.scheduler.credit > 0, pays, "{op:?}");
+        assert_eq!(t.scheduler.shares.credit > 0, pays, "{op:?}");
     }
 }
 

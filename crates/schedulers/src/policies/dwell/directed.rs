@@ -101,7 +101,7 @@ impl Dwell {
             self.release();
             return;
         }
-        let scattered = !self.is_light(now, flow) && !self.is_exhausted;
+        let scattered = !self.is_light(now, flow) && !self.shares.is_exhausted;
         let interrupts = |&other: &FlowId| !self.flows.get(other).queued.is_empty();
         let first = [REAL_TIME, SCATTERED].into_iter().take(if scattered { 2 } else { 1 }).find(interrupts);
         let next = first.unwrap_or(flow);

@@ -1,4 +1,4 @@
-//! Flows: which requests belong together, how much data they read lately, and how long their programs think.
+//! Flows: which requests belong together, how much contiguous data they transferred lately, and how long their programs think.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -532,7 +532,7 @@ impl Flows {
         }
     }
 
-    /// Whether a stream has read more than `limit` bytes, and not little beside the heaviest one.
+    /// Whether a stream has transferred more than `limit` bytes, and not little beside the heaviest one.
     pub(super) fn is_heavy(&self, now: Time, id: FlowId, limit: u64) -> bool {
         let bytes = self.get(id).recent_bytes(now);
         self.heaviest > limit && bytes > limit / SIMILAR && bytes >= self.heaviest / RELATIVE

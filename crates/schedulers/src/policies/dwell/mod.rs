@@ -64,15 +64,21 @@
 //! One index by flow and sector, a list by arrival for each flow, and a list by age for synchronous and asynchronous requests. Of each
 //! flow: the expected position, mean gaps, mean step, its correction, share of hits, recent contiguous bytes (`flows.rs`). The owner,
 //! and since when. Measured times by the number of requests in the device (`gains.rs`); those of flows and of writes relative to
-//! estimates (`measured.rs`). `credit`, and the work for which it was charged in advance.
+//! estimates (`measured.rs`). `credit`, and the work for which it was charged in advance (`shares.rs`).
 //!
 //! # Order of decisions
 //! 1. The oldest request that has expired, if `fifo_batch` others were dispatched since the last such request. Its flow owns the disk.
-//! 2. If real-time requests are queued, they own the disk. If a heavy flow or writes own it, and a light flow has requests and credit:
+//! 2. On a member of an array (`directed.rs`):
+//!    - a request of the array's own traffic that the coordinator admits (`pass`). While the device has had such a request for longer than
+//!      a positioning time, it gets no other request;
+//!    - the coordinator's urgent request (`urgent`), once the device has no request of another flow;
+//!    - an adopted flow owns the disk until the array's slice is over (`resume_adopted`). Of rule 3 only real-time requests apply, and
+//!      scattered ones if the adopted flow is heavy and light flows have credit.
+//! 3. If real-time requests are queued, they own the disk. If a heavy flow or writes own it, and a light flow has requests and credit:
 //!    the light flow owns the disk. Any synchronous request ends writes whose turn has not come.
-//! 3. The owner's next request in sector order, until its slice is over and another flow has requests.
-//! 4. If the owner has none: wait for its requests in the device, or for its next request, if that pays.
-//! 5. Another owner (`choice.rs`): a light flow, if there is credit; asynchronous writes in their turn, which comes every
+//! 4. The owner's next request in sector order, until its slice is over and another flow has requests.
+//! 5. If the owner has none: wait for its requests in the device, or for its next request, if that pays.
+//! 6. Another owner (`choice.rs`): a light flow, if there is credit; asynchronous writes in their turn, which comes every
 //!    `write_period` or by age; a heavy flow; writes. Of several flows of a kind:
 //!    - a flow as near to the head as requests of one flow are to each other, until the area's slice is over;
 //!    - if the flow with the oldest request has long moves between its requests, and that request has waited for less than a sweep takes:
@@ -119,11 +125,13 @@ mod flows;
 mod flows_tests;
 mod gains;
 mod measured;
+mod shares;
 #[cfg(test)]
 mod tests;
 
 use flows::{BULK, FlowId, Flows, PROMPT, REAL_TIME, SCATTERED, WRITES, is_stream};
 use gains::Gains;
+use shares::Shares;
 
 tunables! {
     /// Tunables.
@@ -175,16 +183,12 @@ const SECTOR_BITS: u32 = 56;
 const BACKLOG: u64 = 32;
 /// Synchronous requests are about if the last one was this recent.
 const RECENT: Span = Span::from_millis(200);
-/// Least work of heavy flows or writes between two turns of light flows.
-const TURN: Span = Span::from_millis(60);
-/// Most credit: light flows that begin have seven tenths of a second for themselves.
-const CREDIT_MAX: Span = Span::from_millis(90);
-/// The share of light flows falls with the age of the oldest other request, from this age on.
-const SHARED: Span = Span::from_secs(1);
 /// The shortest time for which the disk waits, if it waits.
 const WAIT_MIN: Span = Span::from_micros(500);
 /// Estimated work from which a synchronous write shows whether the device has a cache for writes: it includes a move.
 const AWAY: Span = Span::from_millis(2);
+/// No limit of a slice: longer than any that can be set.
+const UNLIMITED: Span = Span::from_secs(3_600);
 /// Without a head: one asynchronous request for so many synchronous ones.
 const PASSING: u64 = 4;
 
@@ -214,7 +218,7 @@ struct Owner {
     since: Time,
     /// Estimated work that its slice still allows.
     work: Span,
-    /// Asynchronous writes beside synchronous requests, which cannot end the slice.
+    /// A turn of asynchronous writes: synchronous requests do not end it.
     is_turn: bool,
     /// It was light then: a flow that becomes heavy keeps its slice.
     is_light: bool,
@@ -235,22 +239,13 @@ pub struct Dwell {
     owner: Option<Owner>,
     /// Dispatches since the last expired request.
     since_expired: u64,
-    /// Nanoseconds of others' time that light flows may still take.
-    credit: i64,
-    /// The credit was used up, and heavy flows have not had a slice since.
-    is_exhausted: bool,
-    /// Until when `credit` is up to date.
-    updated: Time,
     /// When the last synchronous request arrived or completed.
     last_sync: Time,
     /// When asynchronous writes were served last, or began to wait.
     last_writes: Time,
     /// When a heavy flow was served last.
     last_heavy: Time,
-    /// Estimated work of heavy flows and writes that `credit` includes and that has not been done yet.
-    prepaid: Span,
-    /// The present share of light flows.
-    share: u64,
+    shares: Shares,
     /// Estimated work of asynchronous writes in the device.
     writing: Span,
     /// Requests of light flows in the device, and flushes for which they wait.
@@ -287,14 +282,10 @@ impl Dwell {
             ages: [Fifo::new(); 2],
             owner: None,
             since_expired: u64::MAX / 2,
-            credit: CREDIT_MAX.as_nanos() as i64,
-            is_exhausted: false,
-            updated: Time::ZERO,
             last_sync: Time::ZERO,
             last_writes: Time::ZERO,
             last_heavy: Time::ZERO,
-            prepaid: Span::ZERO,
-            share: Tunables::default().light_share,
+            shares: Shares::new(Tunables::default().light_share),
             writing: Span::ZERO,
             light_in_device: 0,
             light_flushing: 0,
@@ -377,28 +368,11 @@ impl Dwell {
         }
     }
 
-    /// Brings `credit` up to date.
+    /// Brings `shares` up to date.
     fn pass_time(&mut self, now: Time) {
-        let passed = now.since(self.updated).min(Span::from_secs(10));
-        self.updated = now;
-        let age = self.age_of_others(now);
-        self.share = Self::share(self.tunables.light_share, age);
         let is_light = self.owner.is_some_and(|owner| self.is_light(now, owner.flow));
-        if !is_light {
-            let unpaid = passed.saturating_sub(self.prepaid);
-            self.prepaid = self.prepaid.saturating_sub(passed);
-            self.repay(unpaid);
-        } else if age.is_some() {
-            self.credit -= (passed * (100 - self.share) / 100).as_nanos() as i64;
-        }
-        let turn = if self.is_exhausted { TURN * self.share / 100 } else { Span::ZERO };
-        self.is_exhausted = self.credit <= turn.as_nanos() as i64;
-    }
-
-    /// Heavy flows or writes have had so much time.
-    fn repay(&mut self, time: Span) {
-        let earned = (time * self.share / 100).as_nanos() as i64;
-        self.credit = (self.credit + earned).min(CREDIT_MAX.as_nanos() as i64);
+        let age = self.age_of_others(now);
+        self.shares.pass_time(now, is_light, age, self.tunables.light_share);
     }
 
     /// The age of the oldest queued request that is not of a light flow.
@@ -410,12 +384,6 @@ impl Dwell {
     /// The age of the flow's oldest queued request.
     fn age_in(&self, now: Time, flow: FlowId) -> Option<Span> {
         self.flows.get(flow).queued.front().map(|id| now.since(self.stored[id].arrived))
-    }
-
-    /// The share of light flows while the oldest other request has this age.
-    fn share(most: u64, age: Option<Span>) -> u64 {
-        let age = age.unwrap_or(Span::ZERO).max(SHARED);
-        most * SHARED.as_nanos() / age.as_nanos()
     }
 
     /// Whether synchronous requests are queued, or were lately.
@@ -442,7 +410,7 @@ impl Dwell {
         let Tunables { stream_slice, light_slice, .. } = self.tunables;
         let is_scattered = owner.flow == SCATTERED || other == SCATTERED;
         let slice = match owner.flow {
-            WRITES | REAL_TIME => Span::from_secs(3_600),
+            WRITES | REAL_TIME => UNLIMITED,
             _ if is_scattered && self.is_light(now, owner.flow) => light_slice,
             SCATTERED | BULK => stream_slice,
             flow => stream_slice * self.flows.get(flow).weight() / 4,
@@ -459,12 +427,12 @@ impl Dwell {
         let work = match flow {
             // More of a backlog, because seeks between many are shorter.
             WRITES => self.tunables.write_slice * (1 + self.flows.get(WRITES).queued.len() as u64 / BACKLOG),
-            _ => Span::from_secs(3_600),
+            _ => UNLIMITED,
         };
         let is_turn = flow == WRITES && self.is_turn_of_writes(now);
         let is_light = self.is_light(now, flow);
         if is_light {
-            self.prepaid = Span::ZERO;
+            self.shares.end_prepaid();
         }
         self.owner = Some(Owner { flow, since: now, work, is_turn, is_light });
     }
@@ -476,7 +444,9 @@ impl Dwell {
         }
         // Requests ahead of a head that moves elsewhere between could be passed over again and again.
         let resumes = match flow {
-            SCATTERED | BULK => self.age_in(self.updated, flow).is_some_and(|age| age >= self.patience()),
+            SCATTERED | BULK => {
+                self.age_in(self.shares.updated(), flow).is_some_and(|age| age >= self.patience())
+            }
             _ => true,
         };
         let from = if resumes { self.flows.get(flow).position } else { self.head };
@@ -564,10 +534,8 @@ impl Dwell {
         if flow != WRITES && !is_light {
             self.last_heavy = now;
         }
-        // The device has the work now, although it may do it later: a cache for writes accepts them at once.
         if !is_light {
-            self.prepaid += work;
-            self.repay(work);
+            self.shares.prepay(work);
         }
         if flow == WRITES {
             self.writing += work;
@@ -637,7 +605,7 @@ impl Scheduler for Dwell {
         let is_new = is_stream(flow) && self.flows.get(flow).is_new(self.tunables.stream_threshold);
         if is_new && self.owner.is_some_and(|owner| owner.flow == SCATTERED) {
             self.area = now;
-            let (work, is_light) = (Span::from_secs(3_600), self.is_light(now, flow));
+            let (work, is_light) = (UNLIMITED, self.is_light(now, flow));
             self.owner = Some(Owner { flow, since: now, work, is_turn: false, is_light });
         }
     }
