@@ -18,7 +18,7 @@ use evaluation::report::page::GENERATOR;
 use study::unfinished::create;
 
 /// Rejects a block device as an output file, because the output would overwrite it, and a socket, which cannot be opened.
-pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
+pub(crate) fn reject_device(path: &Path) -> Result<(), Error> {
     match path.metadata() {
         Ok(found) if found.file_type().is_block_device() => Err(Error::Usage(format!(
             "{}: is a block device, which the output would overwrite; name a file",
@@ -32,8 +32,8 @@ pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
 }
 
 /// Checks before a long run that the file can be written. Does not change the file.
-pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
-    is_no_device(path)?;
+pub(crate) fn check_writable(path: &Path) -> Result<(), Error> {
+    reject_device(path)?;
     let found = path.metadata().ok();
     // Opening and closing a pipe would signal the end of data to its reader.
     if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
@@ -87,7 +87,7 @@ impl Generated {
 
     /// Rejects an extension of another format: a browser or a PDF viewer would not open the file. A pipe, a device and an empty file (`mktemp`) may
     /// have any name.
-    fn has_extension(self, path: &Path) -> Result<(), Error> {
+    fn check_extension(self, path: &Path) -> Result<(), Error> {
         let expected = match self {
             Self::Report => "a report is HTML; use the extension .html",
             Self::StudyReport => "a report is HTML or Markdown; use the extension .html or .md",
@@ -113,9 +113,9 @@ const EVENTS: [&str; 5] = ["insert", "merge", "dispatch", "hold", "complete"];
 
 /// Checks before a long run that a generated file can be written: it replaces only a file of its own kind. Pipes, `/dev/null` and empty files may
 /// be named.
-pub(crate) fn can_be_generated(path: &Path, what: Generated) -> Result<(), Error> {
-    what.has_extension(path)?;
-    can_be_written(path)?;
+pub(crate) fn check_generated(path: &Path, what: Generated) -> Result<(), Error> {
+    what.check_extension(path)?;
+    check_writable(path)?;
     if !path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
     }
@@ -153,7 +153,7 @@ pub(crate) fn is_same(input: &Path, output: &Path) -> bool {
 }
 
 /// Rejects an output file, given by its option, that is an input file or another output file.
-pub(crate) fn are_apart(outputs: &[(&str, &Path)], inputs: &[&Path]) -> Result<(), Error> {
+pub(crate) fn check_distinct(outputs: &[(&str, &Path)], inputs: &[&Path]) -> Result<(), Error> {
     for (index, (option, path)) in outputs.iter().enumerate() {
         let shown = path.display();
         if inputs.iter().any(|input| is_same(input, path)) {
@@ -225,7 +225,7 @@ enum Unfinished {
 
 impl Output {
     fn open(to: &Path, in_place: bool) -> Result<Self, Error> {
-        is_no_device(to)?;
+        reject_device(to)?;
         if to == Path::new("-") {
             return Ok(Self { writer: Box::new(std::io::stdout().lock()), unfinished: None });
         }
@@ -308,7 +308,7 @@ fn await_reader(to: &Path) -> Result<Option<OwnedFd>, Error> {
 }
 
 /// Rejects an extension of a compression that Dwell does not write.
-pub(crate) fn can_be_compressed(to: &Path) -> Result<(), Error> {
+pub(crate) fn check_compression(to: &Path) -> Result<(), Error> {
     let to = to.to_string_lossy();
     not_written(&to).map_or(Ok(()), |extension| {
         let problem = format!("'{to}': Dwell does not write .{extension}; use .gz, .zst or no compression");
@@ -329,20 +329,20 @@ mod tests {
             return eprintln!("SKIPPED: there is no block device in /dev");
         };
         let refused = |result| matches!(result, Err(Error::Usage(_)));
-        assert!(refused(is_no_device(&device)) && refused(can_be_written(&device)));
-        assert!(is_no_device(Path::new("/dev/null")).is_ok());
+        assert!(refused(reject_device(&device)) && refused(check_writable(&device)));
+        assert!(reject_device(Path::new("/dev/null")).is_ok());
     }
 
     #[test]
     fn the_write_check_does_not_change_the_file() {
         let path = std::env::temp_dir().join(format!("dwell-written-{}", std::process::id()));
-        assert!(can_be_written(&path).is_ok() && !path.exists());
+        assert!(check_writable(&path).is_ok() && !path.exists());
         std::fs::write(&path, "kept").unwrap();
-        assert!(can_be_written(&path).is_ok());
+        assert!(check_writable(&path).is_ok());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
-        assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
+        assert!(matches!(check_writable(&path.join("below")), Err(Error::Failed(_))));
         std::fs::remove_file(path).unwrap();
-        assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+        assert!(matches!(check_writable(&std::env::temp_dir()), Err(Error::Failed(_))));
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -408,7 +408,7 @@ mod tests {
         let json = "{\"scheduler\":\"noop\",\"at_ns\":0,\"what\":{}}\n";
         let can = |content: &str, what| {
             std::fs::write(&path, content).unwrap();
-            can_be_generated(&path, what).is_ok()
+            check_generated(&path, what).is_ok()
         };
         for what in [Generated::Report, Generated::Log] {
             assert!(can("", what) && !can("kept", what) && !can("<!doctype html><title>mine</title>", what));
@@ -416,15 +416,15 @@ mod tests {
         assert!(can(&report, Generated::Report) && !can(&report, Generated::Log));
         assert!(can(text, Generated::Log) && can(json, Generated::Log) && !can(text, Generated::Report));
         std::fs::remove_file(&path).unwrap();
-        assert!(can_be_generated(&path, Generated::Report).is_ok());
-        assert!(can_be_generated(Path::new("/dev/null"), Generated::Log).is_ok());
+        assert!(check_generated(&path, Generated::Report).is_ok());
+        assert!(check_generated(Path::new("/dev/null"), Generated::Log).is_ok());
     }
 
     #[test]
     fn the_extension_of_a_report_is_that_of_its_format() {
         let folder = std::env::temp_dir().join(format!("dwell-extension-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let is_accepted = |name: &str, what| match can_be_generated(&folder.join(name), what) {
+        let is_accepted = |name: &str, what| match check_generated(&folder.join(name), what) {
             Err(Error::Usage(problem)) => {
                 assert!(problem.contains(": a report is HTML"), "{problem}");
                 false
@@ -453,7 +453,7 @@ mod tests {
         std::fs::write(path("input"), "kept").unwrap();
         std::fs::hard_link(path("input"), path("link")).unwrap();
         std::os::unix::fs::symlink(path("input"), path("symlink")).unwrap();
-        let refused = |outputs: &[(&str, &Path)]| are_apart(outputs, &[&path("input")]).is_err();
+        let refused = |outputs: &[(&str, &Path)]| check_distinct(outputs, &[&path("input")]).is_err();
         for same in ["input", "link", "symlink", "below/../input"] {
             assert!(refused(&[("--report", &path(same))]), "{same}");
         }

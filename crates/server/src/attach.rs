@@ -96,7 +96,7 @@ impl Attachment {
     /// the file.
     pub(crate) fn mount(options: &AttachOptions) -> Result<(Self, OwnedFd), ServeError> {
         let failed = |source| ServeError::io("attaching", source);
-        may_mount()?;
+        check_mount_capability()?;
         let directory = private_directory::make(&options.runtime)?;
         let (store, stored) = match (&options.source, options.member) {
             (None, _) => (None, Vec::new()),
@@ -430,7 +430,7 @@ pub(crate) fn array_is_ending() {
 pub(crate) const SOURCE_BUSY: Duration = Duration::from_secs(90);
 
 /// Checks for missing capabilities at the start, for a clear message.
-pub(crate) fn may_mount() -> Result<(), ServeError> {
+pub(crate) fn check_mount_capability() -> Result<(), ServeError> {
     let missing = "it needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
     let sets = capabilities(None).map_err(|error| ServeError::io("looking at capabilities", error.into()))?;
     if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {

@@ -157,7 +157,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
         size => size.unwrap_or(has),
     };
     let block_bytes = if options.direct { direct_alignment(&file) } else { SECTOR_BYTES as u32 };
-    fits(path, bytes, block_bytes)?;
+    check_size(path, bytes, block_bytes)?;
     if has != bytes && options.read_only {
         return Err(ServeError::unfit(path, "it is empty, and a read-only server does not extend it"));
     }
@@ -193,7 +193,7 @@ fn direct_alignment(file: &File) -> u32 {
     }
 }
 
-fn fits(path: &Path, bytes: u64, block_bytes: u32) -> Result<(), ServeError> {
+fn check_size(path: &Path, bytes: u64, block_bytes: u32) -> Result<(), ServeError> {
     if bytes == 0 {
         return Err(ServeError::unfit(path, "it is empty"));
     }
@@ -232,7 +232,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     }
     let number = |name: &str| queue_attribute(&sysfs, name);
     let block_bytes = number("logical_block_size").unwrap_or(SECTOR_BYTES) as u32;
-    fits(path, bytes, block_bytes)?;
+    check_size(path, bytes, block_bytes)?;
     let rotational = number("rotational") == Some(1);
     let discards = number("discard_max_bytes").is_some_and(|most| most > 0);
     let file = Arc::new(file);

@@ -277,7 +277,7 @@ fn schedulers(
             settings.iter().try_for_each(|setting| setting.set(name))?;
             say(&format!("measuring the throughput under {name} (round {} of {all})", round + 1));
             measured[index].push(throughput::measure(&above.node(), capacity, &load, stop)?);
-            settings.iter().try_for_each(Setting::is_as_set)?;
+            settings.iter().try_for_each(Setting::check_unchanged)?;
             if reference == Some(index) {
                 unsteady = rounds::unsteady(&measured[index]);
             }

@@ -127,7 +127,7 @@ impl Setting {
     /// The kernel rejects it, or another process has set one.
     pub(super) fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
-        self.is_as_set()?;
+        self.check_unchanged()?;
         self.guard.set(name, || {
             fs::write(&self.attribute, name).map_err(|error| match error.kind() {
                 io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
@@ -149,7 +149,7 @@ impl Setting {
     ///
     /// # Errors
     /// Another process has set another scheduler.
-    pub(super) fn is_as_set(&self) -> Result<(), Error> {
+    pub(super) fn check_unchanged(&self) -> Result<(), Error> {
         let last = self.last.borrow();
         match (last.clone(), offered(&self.attribute)?.0) {
             (Some(ours), Some(theirs)) if theirs != ours => {
@@ -215,7 +215,7 @@ mod tests {
         setting.set("bfq").unwrap();
         let theirs = "none [mq-deadline] bfq";
         fs::write(&attribute, theirs).unwrap();
-        assert!(setting.is_as_set().is_err());
+        assert!(setting.check_unchanged().is_err());
         drop(setting);
         assert_eq!(fs::read_to_string(&attribute).unwrap(), theirs);
         fs::remove_file(attribute).unwrap();

@@ -16,7 +16,7 @@ use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{self, are_apart, can_be_written, is_free};
+use crate::output_file::{self, check_distinct, check_writable, is_free};
 use crate::report::{Style, Table, Tone};
 use evaluation::report::format::{bytes, number, time};
 use evaluation::text_file;
@@ -67,10 +67,10 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         .filter(|_| to_file)
         .chain(arguments.service_times.as_deref().map(|path| ("--service-times", path)))
         .collect();
-    are_apart(&outputs, &[])?;
+    check_distinct(&outputs, &[])?;
     for (_, path) in outputs {
         is_free(path, arguments.overwrite)?;
-        can_be_written(path)?;
+        check_writable(path)?;
     }
     let load = Load { each, ..Load::default() };
     let _claims = device_capture::claim_queues(&scheduling, scheduling.offers_a_choice())?;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{Output, can_be_compressed, is_free, sink_in_place};
+use crate::output_file::{Output, check_compression, is_free, sink_in_place};
 use capture::topology::{Layer, Stack};
 use tuner_live::QueueSettings;
 
@@ -119,7 +119,7 @@ fn drop_later(batch: &mut Batch, end: Time) {
 
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
-    can_be_compressed(&arguments.output)?;
+    check_compression(&arguments.output)?;
     is_free(&arguments.output, arguments.overwrite)?;
     let reach = arguments.reached.reach();
     let scheduling = device_capture::observed(&arguments.device, reach)?;

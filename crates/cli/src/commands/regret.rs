@@ -13,7 +13,7 @@ use schedulers::registry::Catalogue;
 
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs};
-use crate::output_file::{self, are_apart, can_be_written};
+use crate::output_file::{self, check_distinct, check_writable};
 use evaluation::input::{self as workload, Reading, Replaying};
 
 /// Options of `dwell regret`.
@@ -107,8 +107,8 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
     if let Some(path) = &arguments.csv {
         let models = arguments.drives.iter().chain(&arguments.schedulers).map(Path::new);
         let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).chain(models).collect();
-        are_apart(&[("--csv", path)], &inputs)?;
-        can_be_written(path)?;
+        check_distinct(&[("--csv", path)], &inputs)?;
+        check_writable(path)?;
     }
     let named = match arguments.schedulers.is_empty() {
         true => DEFAULT.map(str::to_owned).to_vec(),

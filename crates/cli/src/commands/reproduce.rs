@@ -9,7 +9,7 @@ use evaluation::papers::{self, Experiments, RequestLevel, Selection};
 
 use crate::error::Error;
 use crate::input::shared_args::scale;
-use crate::output_file::{self, Generated, can_be_generated};
+use crate::output_file::{self, Generated, check_generated};
 
 /// Options of `dwell reproduce`.
 #[derive(Args, Debug)]
@@ -110,7 +110,7 @@ fn selection(arguments: &ReproduceArguments) -> Selection {
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
     let selection = selection(arguments);
     let experiments = Experiments::select(&selection)?;
-    arguments.report.as_deref().map_or(Ok(()), |path| can_be_generated(path, Generated::Report))?;
+    arguments.report.as_deref().map_or(Ok(()), |path| check_generated(path, Generated::Report))?;
     let results = experiments.run(&selection)?;
     let mut out = std::io::stdout().lock();
     match arguments.json {

@@ -306,8 +306,8 @@ fn option_value(
         return Err(wrong(format!("'{key}' is a path: write it in quotes, \"{first}\"")));
     }
     let spots = spots(value, at);
-    is_valid(sub, &id, key, &texts).map_err(|problem| {
-        let is_wrong = |text: &String| is_valid(sub, &id, key, std::slice::from_ref(text)).is_err();
+    check_values(sub, &id, key, &texts).map_err(|problem| {
+        let is_wrong = |text: &String| check_values(sub, &id, key, std::slice::from_ref(text)).is_err();
         let element = texts.iter().position(is_wrong).and_then(|index| spots.get(index));
         (*element.unwrap_or(&at), problem)
     })?;
@@ -377,7 +377,7 @@ fn elsewhere(command: &Command, path: &[String], above: &Command, name: &str) ->
 }
 
 /// Checks the values of an option as the command line would: clap checks defaults late, and its errors have no line of the file.
-fn is_valid(command: &Command, id: &str, name: &str, texts: &[String]) -> Result<(), String> {
+fn check_values(command: &Command, id: &str, name: &str, texts: &[String]) -> Result<(), String> {
     let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == id) else { return Ok(()) };
     let takes_values = arg.get_action().takes_values();
     let is_list = matches!(arg.get_action(), ArgAction::Append) || arg.get_value_delimiter().is_some();

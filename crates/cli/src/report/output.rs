@@ -17,7 +17,7 @@ use super::table::results;
 use crate::error::Error;
 use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
-use crate::output_file::{self, Generated, are_apart, can_be_generated, created};
+use crate::output_file::{self, Generated, check_distinct, check_generated, created};
 
 /// Limit of requests in the chart of the head.
 const PICTURE: usize = 10_000;
@@ -85,9 +85,9 @@ impl Output {
         let named = |option: &'static str| move |path| (option, path);
         let report = self.report.as_deref().map(named("--report"));
         let outputs: Vec<(&str, &Path)> = report.into_iter().chain(explain.map(named("--explain"))).collect();
-        are_apart(&outputs, &inputs.into_iter().map(Path::new).collect::<Vec<_>>())?;
+        check_distinct(&outputs, &inputs.into_iter().map(Path::new).collect::<Vec<_>>())?;
         let kind = |option| if option == "--report" { Generated::Report } else { Generated::Log };
-        outputs.iter().try_for_each(|&(option, path)| can_be_generated(path, kind(option)))
+        outputs.iter().try_for_each(|&(option, path)| check_generated(path, kind(option)))
     }
 
     /// How to log decisions, if wanted.

@@ -84,7 +84,7 @@ impl State {
     }
 
     /// Fails if the page's read failed: then a partial write has no content to change.
-    fn must_hold_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
+    fn require_content(&mut self, inode: Inode, page: u64) -> Result<(), Errno> {
         match self.pages.find(inode.into(), page).filter(|&id| !self.pages[id].uptodate) {
             Some(unread) => {
                 self.discard_page(unread);
@@ -202,7 +202,7 @@ impl Context {
         if let Some(id) = self.with(|state| state.pages.find(inode.into(), page)) {
             self.wait_for_page(id).await;
         }
-        if alone { self.with(|state| state.must_hold_content(inode, page)) } else { Ok(()) }
+        if alone { self.with(|state| state.require_content(inode, page)) } else { Ok(()) }
     }
 
     /// Allocates or reserves blocks for pages and extends the file.

@@ -253,7 +253,7 @@ impl Fuse {
     }
 
     fn data(&mut self, unique: u64, op: Op, offset: u64, bytes: u32, buffer: Buffer, host: &mut Host<'_>) {
-        if let Err(error) = self.fits(offset, u64::from(bytes)) {
+        if let Err(error) = self.check_range(offset, u64::from(bytes)) {
             host.device().pool.put(buffer);
             return self.fail(unique, error);
         }
@@ -261,7 +261,7 @@ impl Fuse {
         self.submit(unique, kind, (op, offset, u64::from(bytes)), Payload::Data(buffer), host);
     }
 
-    fn fits(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
+    fn check_range(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Errno::NOSPC);
         }
@@ -271,7 +271,7 @@ impl Fuse {
     }
 
     fn fallocate(&mut self, unique: u64, offset: u64, bytes: u64, mode: u32, host: &mut Host<'_>) {
-        if let Err(error) = self.fits(offset, bytes) {
+        if let Err(error) = self.check_range(offset, bytes) {
             return self.fail(unique, error);
         }
         let (op, payload) = match mode & !KEEP_SIZE {

@@ -101,7 +101,7 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
     if env::var_os("NOTIFY_SOCKET").is_some() {
         return Ok(None);
     }
-    attach::may_mount().map_err(io::Error::other)?;
+    attach::check_mount_capability().map_err(io::Error::other)?;
     let directory = private_directory::make(runtime).map_err(io::Error::other)?;
     watcher::start(&directory)?;
     let signals = Signals::new()?;

@@ -29,7 +29,7 @@ use crate::device_capture::Reached;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
-use crate::output_file::{self, Generated, can_be_generated};
+use crate::output_file::{self, Generated, check_generated};
 
 /// Options of `dwell duel`.
 #[derive(Args, Debug)]
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(),
     let device = Arc::new(Device::open(arguments.drive.as_deref().unwrap_or(DRIVE))?);
     device.notes().iter().for_each(|note| say!("{note}"));
     let plan = plan(arguments, catalogue, &device)?;
-    arguments.report.as_deref().map_or(Ok(()), |path| can_be_generated(path, Generated::Report))?;
+    arguments.report.as_deref().map_or(Ok(()), |path| check_generated(path, Generated::Report))?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
     duel.try_out(&plan.schedulers).map_err(failed)?;
     let model =

@@ -133,7 +133,7 @@ impl<'a> Prepared<'a> {
         let names = schedulers(arguments, &scheduling)?;
         let facts = QueueFacts::of(&scheduling)?;
         if arguments.allow_writes {
-            is_itself(arguments, &scheduling)?;
+            check_target(arguments, &scheduling)?;
             if facts.is_read_only {
                 let device = arguments.target.display();
                 return Err(Error::Usage(format!(
@@ -270,7 +270,7 @@ fn arms(scheduling: &Scheduling, names: &[String]) -> Result<KernelArms, Error> 
 }
 
 /// An error unless the named device is the one that schedules, because writes must go to no other device than the named one.
-fn is_itself(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(), Error> {
+fn check_target(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(), Error> {
     let named =
         arguments.target.canonicalize().map_err(|error| Error::file(arguments.target.display(), &error))?;
     let node = scheduling.above.node();

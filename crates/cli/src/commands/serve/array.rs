@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
             None
         }
         Origin::Md(device) => {
-            may_become(&device, &arguments.member)?;
+            check_array(&device, &arguments.member)?;
             Some(device)
         }
     };
@@ -292,7 +292,7 @@ fn data_of(members: &[PathBuf], given: Layout) -> Result<Layout, Error> {
 
 /// Rejects a name that is another device, and members whose superblocks cannot be one array in this order. Members without superblocks are to
 /// be created. A server that continues attached members refuses none, as above; it schedules them alone.
-fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
+fn check_array(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
     if supervisor::is_server() {
         return Ok(());
     }
@@ -311,7 +311,7 @@ fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
     }
     let found = find(members).map_err(|error| failed(&error))?;
     let assembled = name.and_then(|name| identifier(&name));
-    same_array(array, assembled, &found)?;
+    check_same_array(array, assembled, &found)?;
     match found {
         Found::Array(superblock, _) if superblock.layout.members() as usize != members.len() => {
             Err(Error::Usage(format!(
@@ -320,13 +320,13 @@ fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
                 superblock.layout
             )))
         }
-        Found::Array(superblock, roles) => in_order(&superblock.layout, &roles, members),
+        Found::Array(superblock, roles) => check_order(&superblock.layout, &roles, members),
         Found::Nothing => refuse_old(members).map_err(|error| failed(&error)),
     }
 }
 
 /// Rejects the name of an assembled array with another identifier than that of the members' superblocks.
-fn same_array(array: &Path, assembled: Option<[u8; 16]>, found: &Found) -> Result<(), Error> {
+fn check_same_array(array: &Path, assembled: Option<[u8; 16]>, found: &Found) -> Result<(), Error> {
     let problem = match (assembled, found) {
         (Some(assembled), Found::Array(superblock, _)) if superblock.array != assembled => {
             format!("the members' superblocks are of {}, another array", superblock.name)
@@ -341,7 +341,7 @@ fn same_array(array: &Path, assembled: Option<[u8; 16]>, found: &Found) -> Resul
 }
 
 /// Rejects members in another order than md's.
-fn in_order(layout: &Layout, roles: &[Option<u32>], members: &[PathBuf]) -> Result<(), Error> {
+fn check_order(layout: &Layout, roles: &[Option<u32>], members: &[PathBuf]) -> Result<(), Error> {
     match misplaced(layout, roles) {
         Some((place, role)) => Err(Error::Usage(format!(
             "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order, or remove a \
@@ -363,7 +363,7 @@ fn agreed(given: Layout, found: &Found, members: &[PathBuf]) -> Result<Layout, E
             "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
         )));
     }
-    in_order(&found, roles, members).map(|()| found)
+    check_order(&found, roles, members).map(|()| found)
 }
 
 #[cfg(test)]
@@ -437,15 +437,15 @@ mod tests {
         for name in
             ["/dev/md/not-yet", "/dev/md_not-yet", "/dev/md1234567", "/dev/disk/by-id/md-name-not-yet"]
         {
-            assert!(may_become(Path::new(name), &none).is_ok(), "{name}");
+            assert!(check_array(Path::new(name), &none).is_ok(), "{name}");
         }
         for name in ["/dev/fast", "/dev/mdX", "/dev/md_", "/dev/md/a/b", "/tmp/not/there"] {
-            let refused = may_become(Path::new(name), &none).unwrap_err().to_string();
+            let refused = check_array(Path::new(name), &none).unwrap_err().to_string();
             assert!(refused.contains("md has no device of this name"), "{name}: {refused}");
         }
-        let refused = may_become(Path::new("/dev/null"), &none).unwrap_err().to_string();
+        let refused = check_array(Path::new("/dev/null"), &none).unwrap_err().to_string();
         assert!(refused.contains("null is no array of md"), "{refused}");
-        let refused = may_become(Path::new("/proc/self/exe"), &none).unwrap_err().to_string();
+        let refused = check_array(Path::new("/proc/self/exe"), &none).unwrap_err().to_string();
         assert!(refused.contains("exe is no array of md"), "a regular file: {refused}");
     }
 
@@ -462,7 +462,7 @@ mod tests {
         };
         let found = Found::Array(superblock, vec![Some(0), Some(1)]);
         let check = |assembled, found: &Found| {
-            same_array(Path::new("/dev/md0"), assembled, found).map_err(|error| error.to_string())
+            check_same_array(Path::new("/dev/md0"), assembled, found).map_err(|error| error.to_string())
         };
         assert_eq!(check(Some([1; 16]), &found), Ok(()));
         assert_eq!(check(None, &found), Ok(()));
@@ -486,7 +486,7 @@ mod tests {
         for word in [0xa92b_4efc_u32, 0, 90] {
             file.write_all(&word.to_le_bytes()).unwrap();
         }
-        let refused = may_become(Path::new("/dev/md/not-yet"), std::slice::from_ref(&path));
+        let refused = check_array(Path::new("/dev/md/not-yet"), std::slice::from_ref(&path));
         std::fs::remove_file(&path).unwrap();
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("version 0.90") && refused.contains("--array raid5:64k"), "{refused}");

@@ -17,7 +17,7 @@ use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive, problem_lines};
 
 use crate::error::Error;
-use crate::output_file::{self, Generated, are_apart, can_be_generated};
+use crate::output_file::{self, Generated, check_distinct, check_generated};
 use crate::report::{Style, Table, Tone, quoted, text_style, wrapped};
 
 /// Options of `dwell study`.
@@ -81,8 +81,8 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         return list(&runs, &out);
     }
     if let Some(path) = &arguments.report {
-        are_apart(&[("--report", path)], &[&arguments.file])?;
-        can_be_generated(path, Generated::StudyReport)?;
+        check_distinct(&[("--report", path)], &[&arguments.file])?;
+        check_generated(path, Generated::StudyReport)?;
     }
     if !arguments.quiet {
         say!("{}: {}", arguments.file.display(), Study::describe(&runs));

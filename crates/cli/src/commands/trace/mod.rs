@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
 use crate::interrupt;
-use crate::output_file::{Output, can_be_compressed, is_free, is_same, sink};
+use crate::output_file::{Output, check_compression, is_free, is_same, sink};
 use crate::tune::recognised::Recognised;
 use evaluation::input::{next_record, open_recording, options};
 
@@ -167,7 +167,7 @@ fn check(from: &Path, to: &Path, format: Format, overwrite: bool) -> Result<(), 
     if format == Format::Parquet && !study::HAS_PARQUET {
         return Err(Error::Usage(study::NOT_BUILT.to_owned()));
     }
-    can_be_compressed(to)?;
+    check_compression(to)?;
     if is_same(from, to) {
         return Err(Error::Usage(format!(
             "'{}' is the recording itself; name another output file",

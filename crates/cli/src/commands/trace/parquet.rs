@@ -13,7 +13,7 @@ pub(super) fn convert(from: &Path, to: &Path, reading: &Reading) -> Result<(), E
         let problem = "a Parquet file is not written to standard output; name a file";
         return Err(Error::Usage(problem.to_owned()));
     }
-    crate::output_file::can_be_written(to)?;
+    crate::output_file::check_writable(to)?;
     let mut recording = open_recording(from, &options(reading, None)?)?;
     let written = study::recordings::convert(&mut recording, to)?;
     super::report(from, Format::Parquet, written, &recording)
