@@ -5,8 +5,8 @@
 //! A program that reads block after block issues its next read when the last one has completed. At that moment none of its requests is
 //! queued, so a *work-conserving* scheduler moves the head to a request of another program. Example: two programs read files 200 GB
 //! apart. A move takes 12 ms; the next read of the same program would arrive after 0.1 ms and take 0.1 ms. Without waiting, the
-//! disk serves one request in 12 ms. If it waits 0.1 ms for each request, it serves sixty in that time. So the question at each completion is whether a request
-//! that is not there yet will be worth the wait.
+//! disk serves one request in 12 ms. If it waits 0.1 ms for each request, it serves sixty in that time. So the question at each completion is whether to
+//! wait for a request that has not arrived.
 //!
 //! A decision to wait is *judicious* if a future request R arrives for which
 //! `wait time(R) + service time(R) < service time(selected pending request)`. The *selected pending request* is the candidate of the
@@ -14,10 +14,10 @@
 //! times are a function of distance, from the host's `Environment`. The framework does not predict arrivals from histories; it
 //! observes whether such a request arrived. A request's *child* is the first arrival after its completion that satisfies the
 //! inequality. Parents and children form a *stream*. A stream of `stream_threshold` requests is *established*: its next child is
-//! expected too, and the disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
+//! expected too, and the disk waits for it. The disk serves one stream for `stream_time_slice`, and then dispatches a pending request.
 //!
 //! # State
-//! Of each stream, the end of its latest request and its length. Streams whose latest request may still get a child are in the
+//! The framework stores the length of each stream and the end of its latest request. Streams whose latest request may still get a child are in the
 //! *parent-to-be queue*, sorted by *deadline*: completion time + service time(selected pending request), after which no arrival can
 //! satisfy the inequality. An arrival extends a stream even if the disk did not wait for it (`forming.rs`).
 //!
@@ -25,9 +25,10 @@
 //! `next` first sets the deadlines of the streams whose latest requests have completed (`decide`, `expect_child`). Then it selects:
 //!
 //! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended (`suspend_service`). On a member
-//!    of an array, otherwise the request that the coordinator marked urgent (`urgent`). Requests of the array's own traffic that the
-//!    coordinator lets pass go before it, and before the stream in service. If the device leaves them behind for longer than a
-//!    positioning time, it gets nothing else until they have ended.
+//!    of an array, if there is no such candidate:
+//!    - the array's own requests that the coordinator admits (`pass`). If the device delays one of them by more than a positioning time,
+//!      nothing else is dispatched until it completes;
+//!    - the request that the coordinator marked urgent (`urgent`), as soon as the device has no request of another stream.
 //! 2. If the wrapped policy has no candidate although requests are queued (mq-deadline, for example, keeps a lower class back while
 //!    a higher one is in the device): wait for a completion.
 //! 3. If an urgent request has moved the head away from the served stream, and that stream has no request: serve the stream at the
@@ -51,7 +52,7 @@
 //!   last selected pending request, until a request is pending again.
 //! - *Nothing pending on a member of an array* (`late_child`): if the coordinator directs the disk to serve a stream, the stream
 //!   accepts a child however late it is, if it is within `early_child` (below). The stream's wait time begins when a request is
-//!   pending. Otherwise all disks would lose a stream for which one of them has waited at no cost.
+//!   pending. Otherwise the stream would break on a member that has idled at no cost, and then end on all members.
 //! - *Several parents* for one arrival: the nearest.
 //! - *Requests that do not wait for their parent* (several outstanding): a request in the device can have children too. Their wait
 //!   time is zero, which would make the inequality too easy, so they must be within `early_child` of the selected pending

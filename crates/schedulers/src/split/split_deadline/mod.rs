@@ -16,8 +16,8 @@
 //! device with their dispatch times (`device`).
 //!
 //! # Order of decisions
-//! At the call, for accounts without an fsync deadline, while an account with one is active (`guarded`: for ten deadlines after an fsync, or
-//! twice its longest recent interval between two, and at most 30 s):
+//! At the call, for accounts without an fsync deadline, while an account with one is active (`guarded`: during its fsyncs,
+//! and after an fsync for the longer of two times: ten deadlines, and twice its longest recent interval between two fsyncs, limited to 30 s):
 //! 1. An fsync of a file with at least `big_fsync` dirty pages is held: `bleed` pages are written back, and further ones when at most
 //!    as many are under way, until fewer are dirty. The call is checked at every event, and every `look_again`.
 //! 2. A write to a file with at least `big_write` dirty pages is held, and the file is written back likewise.
@@ -26,9 +26,9 @@
 //!    waits for what is in the drive's cache. The speed is learnt: what became durable between two fsyncs of which the second was late.
 //!    Once transactions are known not to wait for dirty pages (rule 4), small files are an exception, in which nothing was written recently beyond
 //!    `bleed` pages: the kernel writes many of them at once, and limits their program by its dirty pages.
-//! 4. Rules 2 and 3 except a file of whose dirty pages at least half are rewritten ones, unless an fsync of it is held: their early writeback would be
-//!    in vain. Nor do these pages count as dirty data. A page is rewritten if it was written within the last 30 s and is dirty again; up to 64 MB of pages
-//!    also if they are before the end of what was written to their file. If more than 64 MB that were written within the last 30 s are dirty again, none
+//! 4. Rules 2 and 3 do not apply to a file of whose dirty pages at least half are rewritten ones, because their early writeback would be in vain. They
+//!    do apply while an fsync of the file is held. Rewritten pages do not count as dirty data in rule 3. A page is rewritten if it was written within the
+//!    last 30 s and is dirty again; up to 64 MB of pages also if they are before the end of what was written to their file. If more than 64 MB that were written within the last 30 s are dirty again, none
 //!    of these count as rewritten for 30 s: the kernel would write them all at once, in the way of the next fsync. This holds as soon as the
 //!    transactions are known not to wait for dirty pages (`rewritten`): on ext4 and XFS, not on ext3.
 //! 5. No page is written back for held calls while an fsync with a deadline runs.
