@@ -632,6 +632,7 @@ impl Opening {
         self.names[arm].contains("low_latency=0")
     }
 
+    /// The scheduler that gains are relative to: `noop` among the policies of a served device, which have no significance test and no standby.
     fn none(&self) -> Option<usize> {
         ["none", "noop"].iter().find_map(|plain| self.names.iter().position(|name| name == plain))
     }
