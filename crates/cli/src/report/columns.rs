@@ -21,6 +21,10 @@ pub(crate) enum Value {
     Share(f64),
     /// A plain number, with its unit in text only.
     Number(f64, &'static str),
+    /// An index between 0 and 1.
+    Index(f64),
+    /// A number of things.
+    Count(u64),
 }
 
 impl Value {
@@ -36,6 +40,8 @@ impl Value {
             Self::Share(share) => percent(*share),
             Self::Number(value, "") => number(*value),
             Self::Number(value, unit) => format!("{} {unit}", number(*value)),
+            Self::Index(value) => format!("{value:.2}"),
+            Self::Count(count) => count.to_string(),
         }
     }
 
@@ -45,8 +51,8 @@ impl Value {
             Self::Nothing => String::new(),
             Self::Text(text) if text == "-" => String::new(),
             Self::Text(text) => text.clone(),
-            Self::Time(of) | Self::Bytes(of) => of.to_string(),
-            Self::Share(of) | Self::Number(of, _) => of.to_string(),
+            Self::Time(of) | Self::Bytes(of) | Self::Count(of) => of.to_string(),
+            Self::Share(of) | Self::Number(of, _) | Self::Index(of) => of.to_string(),
         }
     }
 }
@@ -155,7 +161,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
     }), "distance of the head's movements over the disk";
     "waited", "waited_ns", 11, |line| line.measured(|run| Value::Time(run.measured.waits.total_ns)),
         "time in which the scheduler kept the device idle although requests were queued";
-    "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, |of| Value::Text(format!("{of:.2}"))),
+    "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, Value::Index),
         "Jain's index over the slowdown of each process relative to running alone; 1 means equal slowdown";
     "of\nlimit", "of_limit", 2, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
         "relative to the physical limit, which no order of requests beats: one sweep over the data, or the pauses, transfers and necessary moves of the slowest process";
@@ -201,21 +207,21 @@ pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
     text
 }
 
-/// Column headings of the table of processes.
-pub(crate) const PROCESS_HEADS: [&str; 13] = [
-    "process",
-    "bytes",
-    "time",
-    "of its\nlimit",
-    "requests",
-    "read\nmean",
-    "read\np50",
-    "read\np99",
-    "read\nmax",
-    "write\nmean",
-    "write\np50",
-    "write\np99",
-    "write\nmax",
+/// Column headings of the table of processes, and their names in CSV.
+pub(crate) const PROCESS_HEADS: [(&str, &str); 13] = [
+    ("process", "process"),
+    ("bytes", "bytes"),
+    ("time", "elapsed_ns"),
+    ("of its\nlimit", "of_limit"),
+    ("requests", "requests"),
+    ("read\nmean", "read_mean_ns"),
+    ("read\np50", "read_p50_ns"),
+    ("read\np99", "read_p99_ns"),
+    ("read\nmax", "read_max_ns"),
+    ("write\nmean", "write_mean_ns"),
+    ("write\np50", "write_p50_ns"),
+    ("write\np99", "write_p99_ns"),
+    ("write\nmax", "write_max_ns"),
 ];
 
 /// Columns of the table of processes in the order of importance, from the second.
@@ -223,16 +229,16 @@ pub(crate) const PROCESS_ORDER: [usize; 12] = [1, 2, 5, 7, 9, 11, 3, 4, 8, 12, 6
 
 /// The results of the first `most` processes with requests under one scheduler, and the number of further processes. A process without any only
 /// started others.
-pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
+pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<Value>>, usize) {
     let least = run.limit.iter().flat_map(|limit| &limit.processes_ns).copied().map(Some);
     let row = |(process, least): (&machine::ProcessMeasured, Option<u64>)| {
-        let share = |least: u64| least as f64 / process.elapsed_ns as f64;
+        let share = |least: u64| Value::Share(least as f64 / process.elapsed_ns as f64);
         let mut cells = vec![
-            process.name.clone(),
-            bytes(process.bytes),
-            time(process.elapsed_ns),
-            least.filter(|_| process.elapsed_ns > 0).map_or(String::new(), |least| percent(share(least))),
-            process.latency.count.to_string(),
+            Value::Text(process.name.clone()),
+            Value::Bytes(process.bytes),
+            Value::Time(process.elapsed_ns),
+            least.filter(|_| process.elapsed_ns > 0).map_or(Value::Nothing, share),
+            Value::Count(process.latency.count),
         ];
         cells.extend(latency(&process.reads));
         cells.extend(latency(&process.writes));
@@ -245,9 +251,9 @@ pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
 }
 
 /// The cells of a latency (mean, median, 99th percentile, maximum); empty without requests.
-fn latency(latency: &Latency) -> [String; 4] {
+fn latency(latency: &Latency) -> [Value; 4] {
     let numbers = [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.max_ns];
-    numbers.map(|ns| if latency.count == 0 { String::new() } else { time(ns) })
+    numbers.map(|ns| if latency.count == 0 { Value::Nothing } else { Value::Time(ns) })
 }
 
 fn rank(line: &Line<'_>) -> Value {

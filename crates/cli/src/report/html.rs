@@ -76,20 +76,25 @@ fn side_by_side(runs: &[&Run], step: usize) -> Vec<Vec<Chart>> {
 /// Rows of a table of processes.
 const PROCESSES: usize = 200;
 /// Rows of all tables of processes, which bound the size of the report.
-const ROWS: usize = 1600;
+const ROWS: usize = 1200;
 /// Marks in the charts of the head of all schedulers, which bound the size of the report.
 const MARKS: usize = 120_000;
 
 fn processes(page: &mut Page, run: &Run, most: usize) {
     let (rows, left_out) = columns::processes(run, most);
     page.write(format_args!("<h4>Processes</h4>"));
-    page.table(
-        &columns::PROCESS_HEADS.map(|head| head.replace('\n', " ")),
-        rows.into_iter().map(|row| ("", row)),
-    );
+    exact(page, &columns::PROCESS_HEADS, rows);
     if left_out > 0 {
         page.note(&format!("and {left_out} more"));
     }
+}
+
+/// Writes a table that is saved with all digits, below headings with their names in CSV.
+pub(super) fn exact(page: &mut Page, heads: &[(&str, &str)], rows: impl IntoIterator<Item = Vec<Value>>) {
+    let heads: Vec<(String, &str)> =
+        heads.iter().map(|(head, csv)| (columns::on_one_line(head), *csv)).collect();
+    let cells = |row: Vec<Value>| row.iter().map(|value| (value.text(), value.exact())).collect();
+    page.exact_table(&heads, rows.into_iter().map(|row| ("", cells(row))));
 }
 
 /// Processes with a colour of their own.
@@ -128,19 +133,41 @@ fn results(page: &mut Page, ranking: &Ranking<'_>) -> Vec<&'static Column> {
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {
     let mut chart = Chart::new(&format!("latency of {what}, ms"), "requests done, %", 380).log_x();
     for (n, run) in runs.iter().enumerate().filter(|(_, run)| !run.distributions[index].is_empty()) {
-        let points = run.distributions[index].iter().map(|&(ns, share)| (ns as f64 / 1e6, share * 100.0));
-        chart.add(&run.scheduler, colour(n), Mark::Line, points.collect());
+        chart.add(&run.scheduler, colour(n), Mark::Line, steps(&run.distributions[index]));
     }
     chart
 }
 
-/// Requests by size, in powers of two.
+/// A distribution in milliseconds and percent, as steps: between two latencies that are apart in the chart the share stays.
+fn steps(distribution: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    /// The ratio of two latencies, about 2 of 800 pixels for four powers of ten, from which on they are apart.
+    const APART: f64 = 1.02;
+    let (mut points, mut last) = (Vec::new(), (0.0, 0.0));
+    for &(ns, share) in distribution {
+        let point = (ns as f64 / 1e6, share * 100.0);
+        if point.0 > last.0 * APART {
+            points.push((point.0, last.1));
+        }
+        points.push(point);
+        last = point;
+    }
+    points
+}
+
+/// Requests by size, in powers of two: of each the reads on the left and the writes on the right, if there are both.
 fn sizes(timeline: &Timeline) -> Chart {
     let mut chart = Chart::new("request size, KiB", "requests", 220).log_x();
+    let has_both = timeline.sizes.iter().all(|sizes| !sizes.is_empty());
     for (n, name) in ["reads", "writes"].into_iter().enumerate() {
         let steps = timeline.sizes[n].iter().flat_map(|(&sectors, &count)| {
             let (kib, count) = (f64::from(sectors) / 2.0, count as f64);
-            [(kib / 2.0, 0.0), (kib / 2.0, count), (kib, count), (kib, 0.0)]
+            let middle = kib * std::f64::consts::FRAC_1_SQRT_2;
+            let (from, to) = match (has_both, n) {
+                (false, _) => (kib / 2.0, kib),
+                (true, 0) => (kib / 2.0, middle),
+                (true, _) => (middle, kib),
+            };
+            [(from, 0.0), (from, count), (to, count), (to, 0.0)]
         });
         let steps: Vec<_> = steps.collect();
         if !steps.is_empty() {
@@ -284,6 +311,34 @@ mod tests {
         let names = (1..=tasks).map(|task| (task, name(task))).collect();
         let chart = head(&Timeline { points, ..Timeline::default() }, &names, step);
         chart.contents().into_iter().map(|(name, points)| (name.to_owned(), points)).collect()
+    }
+
+    /// Regression: a curve began with a slope from the fastest request to the next latency, between which there are none.
+    #[test]
+    fn a_distribution_stays_between_latencies_that_are_apart() {
+        let points = steps(&[(110_000, 0.0002), (520_000, 0.47), (521_000, 0.5)]);
+        let expected = [(0.11, 0.0), (0.11, 0.02), (0.52, 0.02), (0.52, 47.0), (0.521, 50.0)];
+        assert_eq!(points.len(), expected.len(), "{points:?}");
+        for (point, expected) in points.iter().zip(expected) {
+            assert!((point.0 - expected.0).abs() < 1e-9 && (point.1 - expected.1).abs() < 1e-9, "{points:?}");
+        }
+    }
+
+    /// Regression: as many reads as writes of a size were one line, in the colour of the writes.
+    #[test]
+    fn reads_and_writes_of_one_size_are_apart() {
+        let sizes_of = |reads: u64, writes: u64| {
+            let of = |count: u64| (count > 0).then_some((8, count)).into_iter().collect();
+            let svg = sizes(&Timeline { sizes: [of(reads), of(writes)], ..Timeline::default() }).svg();
+            let paths = svg.split("class=\"series\"").skip(1);
+            let path = |text: &str| {
+                text.split("d=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned)
+            };
+            paths.filter_map(path).collect::<Vec<_>>()
+        };
+        let both = sizes_of(3000, 3000);
+        assert!(both.len() == 2 && both[0] != both[1], "{both:?}");
+        assert_eq!(sizes_of(3000, 0).len(), 1);
     }
 
     #[test]

@@ -1,36 +1,42 @@
 //! Results of a machine with a kernel: each process's system calls, and the kernel over time.
 
+use super::columns::Value;
+use super::html::exact;
 use super::layout::{Style, Table, Tone};
 use super::table::{fitted, titled};
 use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::format::escape;
-use evaluation::report::format::{bytes, time};
+use evaluation::report::format::time;
 use evaluation::report::page::Page;
 use evaluation::run_setup::{Moment, Outcome};
 use evaluation::runs::Run;
 
-const HEADS: [&str; 9] = [
-    "process",
-    "from",
-    "time",
-    "read",
-    "written",
-    "read\ncalls",
-    "worst\nread",
-    "worst\nwrite",
-    "worst\nfsync",
+/// Headings, and their names in CSV.
+const HEADS: [(&str, &str); 9] = [
+    ("process", "process"),
+    ("from", "from_ns"),
+    ("time", "elapsed_ns"),
+    ("read", "read_bytes"),
+    ("written", "written_bytes"),
+    ("read\ncalls", "read_calls"),
+    ("worst\nread", "read_max_ns"),
+    ("worst\nwrite", "write_max_ns"),
+    ("worst\nfsync", "fsync_max_ns"),
 ];
 
-fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
-    let worst = |ns: u64| if ns == 0 { String::new() } else { time(ns) };
+fn rows(outcome: &Outcome) -> Vec<Vec<Value>> {
+    let worst = |ns: u64| if ns == 0 { Value::Nothing } else { Value::Time(ns) };
     let row = |(name, seen): (&String, &workloads::programs::diary::Seen)| {
-        [
-            name.clone(),
-            time(seen.from_ns),
-            if seen.ended == 0 { "not finished".to_owned() } else { time(seen.to_ns - seen.from_ns) },
-            bytes(seen.read_bytes),
-            bytes(seen.written_bytes),
-            seen.reads.to_string(),
+        vec![
+            Value::Text(name.clone()),
+            Value::Time(seen.from_ns),
+            match seen.ended {
+                0 => Value::Text("not finished".to_owned()),
+                _ => Value::Time(seen.to_ns - seen.from_ns),
+            },
+            Value::Bytes(seen.read_bytes),
+            Value::Bytes(seen.written_bytes),
+            Value::Count(seen.reads),
             worst(seen.worst_read_ns),
             worst(seen.worst_write_ns),
             worst(seen.worst_sync_ns),
@@ -43,8 +49,10 @@ fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
 pub(crate) fn processes(runs: &[&Run], style: Style) -> Vec<String> {
     let width = if let Style::Text { width, .. } = style { width } else { None };
     let of = |run: &&Run| {
-        let mut table = Table::new(HEADS);
-        rows(run.outcome.as_ref()?).into_iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
+        let mut table = Table::new(HEADS.map(|(head, _)| head));
+        for row in rows(run.outcome.as_ref()?) {
+            table.row(Tone::Plain, row.iter().map(Value::text).collect());
+        }
         Some(table)
     };
     let mut tables: Vec<Option<Table>> = runs.iter().map(of).collect();
@@ -77,10 +85,7 @@ fn transactions(outcome: &Outcome) -> impl Iterator<Item = String> {
 /// Adds the same and the kernel over time to the report.
 pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
     page.write(format_args!("<h4>Processes</h4>"));
-    page.table(
-        &HEADS.map(|head| head.replace('\n', " ")),
-        rows(outcome).into_iter().map(|row| ("", row.to_vec())),
-    );
+    exact(page, &HEADS, rows(outcome));
     transactions(outcome).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
     page.write(format_args!("<h4>The machine over time</h4>"));
     if let Some(failure) = &outcome.failure {

@@ -138,12 +138,12 @@ pub(crate) fn fitted(text: &str, width: Option<usize>) -> String {
 /// The results of each process under one scheduler.
 pub(crate) fn processes(run: &Run, most: usize, style: Style) -> String {
     let (rows, left_out) = columns::processes(run, most);
-    let mut table = Table::new(columns::PROCESS_HEADS);
-    let is_used = |index: usize| rows.iter().any(|row| !row[index].is_empty());
+    let mut table = Table::new(columns::PROCESS_HEADS.map(|(head, _)| head));
+    let is_used = |index: usize| rows.iter().any(|row| row[index] != Value::Nothing);
     let used: Vec<usize> = (0..columns::PROCESS_HEADS.len()).filter(|&index| is_used(index)).collect();
     let order: Vec<usize> =
         columns::PROCESS_ORDER.iter().filter_map(|index| used.iter().position(|of| of == index)).collect();
-    rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
+    rows.iter().for_each(|row| table.row(Tone::Plain, row.iter().map(Value::text).collect()));
     table.keep(&used);
     if let Style::Text { width, .. } = style {
         table.fit(width, &order);

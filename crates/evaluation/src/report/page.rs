@@ -68,7 +68,12 @@ impl Page {
         for (class, cells) in rows {
             self.write(format_args!("</tr><tr class=\"{class}\">"));
             for (text, saved) in cells {
-                self.write(format_args!("<td data-v=\"{}\">{}</td>", escape(&saved), escape(&text)));
+                match text == saved {
+                    true => self.write(format_args!("<td>{}</td>", escape(&text))),
+                    false => {
+                        self.write(format_args!("<td data-v=\"{}\">{}</td>", escape(&saved), escape(&text)));
+                    }
+                }
             }
         }
         self.html.push_str("</tr></table></div></figure>");
