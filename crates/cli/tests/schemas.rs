@@ -154,7 +154,8 @@ fn trace() {
     infos.push(schema::with(&infos[0], &[("/info/skips", skips.clone())]));
     let of_devices = [
         ("/devices/0/skips", skips),
-        ("/devices/0/flush_latency", latency),
+        ("/devices/0/flush_latency", latency.clone()),
+        ("/devices/0/preflush_latency", latency),
         ("/devices/0/interpretation/wrappings", json!(["gzip"])),
         ("/devices/0/interpretation/notes", json!(["text"])),
     ];

@@ -121,6 +121,8 @@ pub struct Info {
     pub write_latency: Option<Latency>,
     /// Of flushes.
     pub flush_latency: Option<Latency>,
+    /// Of writes with a preflush, which are among the writes, too.
+    pub preflush_latency: Option<Latency>,
     /// Processes, busiest first.
     pub processes: Vec<ProcessRow>,
     /// Devices, including those not chosen.
@@ -181,6 +183,7 @@ pub struct Gatherer {
     read_latency: LatencyGatherer,
     write_latency: LatencyGatherer,
     flush_latency: LatencyGatherer,
+    preflush_latency: LatencyGatherer,
 }
 
 impl Gatherer {
@@ -210,6 +213,9 @@ impl Gatherer {
             Op::Write => self.write_latency.add(record),
             Op::Flush => self.flush_latency.add(record),
             Op::Discard => {}
+        }
+        if record.op == Op::Write && record.flags.preflush {
+            self.preflush_latency.add(record);
         }
     }
 
@@ -302,6 +308,7 @@ impl Gatherer {
             read_latency: self.read_latency.finish(),
             write_latency: self.write_latency.finish(),
             flush_latency: self.flush_latency.finish(),
+            preflush_latency: self.preflush_latency.finish(),
             processes: process_rows(self.processes, recording),
             devices: recording.devices().to_vec(),
             skips: recording.skips().clone(),

@@ -568,4 +568,13 @@ fn flushes_have_latencies() {
     let table = prints(&["trace", "info", &file]);
     let row = table.lines().find(|line| line.trim_start().starts_with("flushes  ")).unwrap_or_default();
     assert!(row.ends_with("5.00 ms"), "{table}");
+    // Regression: the fsyncs of a journal are writes with a preflush, whose latency was that of all writes only.
+    let commit = format!("{text}8000000 20000000 8,0 FWSM 8192 4096 - 1 jbd2\n");
+    let file = directory.file("commits.dwell", &commit);
+    let info = prints_json(&["trace", "info", &file, "--json"]);
+    assert_eq!(info["info"]["preflush_latency"]["max_ns"], 20_000_000, "{info}");
+    let table = prints(&["trace", "info", &file]);
+    let row = table.lines().find(|line| line.trim_start().starts_with("with preflush  ")).unwrap_or_default();
+    assert!(row.ends_with("20.0 ms"), "{table}");
+    assert!(prints(&["trace", "info", &file, "--csv"]).contains("preflush_p99_ns"));
 }

@@ -129,7 +129,7 @@ fn printed(name: &str, text: &str, style: Style) -> String {
 
 /// A line for each device, with all digits; times in nanoseconds. The first line names the columns.
 fn csv<'a>(devices: impl IntoIterator<Item = (&'a str, &'a Info, Option<&'a Parts>)>) -> String {
-    const LATENCIES: [&str; 5] = ["", "read_", "write_", "flush_", "d2c_"];
+    const LATENCIES: [&str; 6] = ["", "read_", "write_", "flush_", "preflush_", "d2c_"];
     let mut heads: Vec<String> = [
         "device",
         "reads",
@@ -158,7 +158,8 @@ fn csv<'a>(devices: impl IntoIterator<Item = (&'a str, &'a Info, Option<&'a Part
         let depth = info.latency.map(|of| [of.depth_mean.to_string(), of.depth_max.to_string()]);
         cells.extend(depth.unwrap_or_default());
         let d2c = parts.map(|parts| parts.d2c);
-        for of in [info.latency, info.read_latency, info.write_latency, info.flush_latency, d2c] {
+        let by_kind = [info.latency, info.read_latency, info.write_latency, info.flush_latency];
+        for of in by_kind.into_iter().chain([info.preflush_latency, d2c]) {
             let values = of.map(|of| {
                 let percentiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.p999_ns, of.max_ns];
                 [vec![of.mean_ns.to_string()], percentiles.map(|ns| ns.to_string()).to_vec()].concat()
@@ -343,6 +344,7 @@ fn latencies(info: &Info, parts: Option<&Parts>, style: Style) -> String {
     };
     row("reads", info.read_latency);
     row("writes", info.write_latency);
+    row("with preflush", info.preflush_latency);
     row("flushes", info.flush_latency);
     row("all", info.latency);
     row("device (D2C)", parts.map(|parts| parts.d2c));
