@@ -32,6 +32,7 @@ mod tune;
 
 use std::process::ExitCode;
 
+use evaluation::report::format::printable;
 use schedulers::Listing;
 use schedulers::registry::Catalogue;
 
@@ -67,7 +68,7 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
     }
 }
 
-/// Messages of parsers quote with backticks, ours with single quotes.
+/// Messages of parsers quote with backticks, ours with single quotes. A message is one line, whatever names it has.
 fn print(error: &Error) {
-    say!("dwell: {}", error.to_string().replace('`', "'"));
+    say!("dwell: {}", printable(&error.to_string().replace('`', "'")));
 }

@@ -400,7 +400,7 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let name = &target.name();
     let Some(status) = status_of(&arguments.watching, name)? else {
         let lines = once(format!("{name}: not being tuned")).chain(target.left_behind_in_words());
-        return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));
+        return Err(Error::Failed(lines.collect::<Vec<_>>().join("; ")));
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {

@@ -578,3 +578,16 @@ fn flushes_have_latencies() {
     assert!(row.ends_with("20.0 ms"), "{table}");
     assert!(prints(&["trace", "info", &file, "--csv"]).contains("preflush_p99_ns"));
 }
+
+/// Regression: a line break in a name was printed as one.
+#[test]
+fn an_error_is_one_line_whatever_its_names() {
+    for command in
+        [&["trace", "info", "a\nb"][..], &["advise", "/dev/a\nb"], &["doctor", "a\nb"], &["top", "a\nb"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(command).output().expect("dwell");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && message.contains("a\\nb"), "{command:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{command:?}: {message}");
+    }
+}
