@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use capture::topology::schedulers;
 
 use crate::error::Error;
+use crate::kernel_settings;
 use crate::stable::{Property, UDEV};
 use crate::system;
 
@@ -165,12 +166,43 @@ impl QueueSettings {
         queue.chain(self.of_scheduler()).filter_map(known).collect()
     }
 
-    /// The scheduler in use with all settings, as an arm: `mq-deadline{nr_requests=256,fifo_batch=16}`.
+    /// The scheduler in use with the settings that it would not have after a switch to another arm and back: those that are not the kernel's defaults, and
+    /// those that `other` sets.
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn arm(&self) -> Result<String, Error> {
-        Ok(arm_of(&self.get("scheduler")?, &self.all()))
+    pub fn arm_before(&self, other: &str) -> Result<String, Error> {
+        let scheduler = self.get("scheduler")?;
+        let inside = other.split_once('{').map_or("", |(_, inside)| inside);
+        let named = |setting: &str| {
+            inside
+                .split([',', '}'])
+                .any(|one| one.split('=').next().is_some_and(|name| name.trim() == setting))
+        };
+        let is_lost = |(name, value): &(String, String)| {
+            let setting = name.trim_start_matches("iosched/");
+            named(setting)
+                || match setting {
+                    // The kernel keeps the first one, and resets the other with the scheduler's own switch unless it was set.
+                    "read_ahead_kb" | "wbt_lat_usec" => false,
+                    "nr_requests" => self.usual_requests(&scheduler).as_ref() != Some(value),
+                    // As many as requests since Linux 6.18.
+                    "async_depth" => self.get("nr_requests").ok().as_ref() != Some(value),
+                    _ => !kernel_settings::is_default(&scheduler, setting, value).unwrap_or(false),
+                }
+        };
+        let mut settings = self.all();
+        settings.retain(is_lost);
+        Ok(arm_of(&scheduler, &settings))
+    }
+
+    /// The number of requests that a switch to a scheduler sets, if the driver's tags are known.
+    fn usual_requests(&self, scheduler: &str) -> Option<String> {
+        /// `BLKDEV_DEFAULT_RQ`
+        const MOST: u32 = 128;
+        let tags = fs::read_to_string(self.directory.parent()?.join("mq/0/nr_tags")).ok()?;
+        let tags: u32 = tags.trim().parse().ok()?;
+        Some(if scheduler == NO_SCHEDULER { tags } else { 2 * tags.min(MOST) }.to_string())
     }
 
     /// The settings of the scheduler in use: `iosched/fifo_batch`. Dwell's elevators also have statistics there, which are only read, and
@@ -242,7 +274,45 @@ mod tests {
             fs::set_permissions(own.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         assert_eq!(queue.of_scheduler(), ["iosched/fifo_batch"]);
-        assert_eq!(queue.arm().unwrap(), "mq-deadline{nr_requests=64,read_ahead_kb=128,fifo_batch=16}");
+    }
+
+    /// Regression: the line that reverts a recommendation had all of bfq's settings at the kernel's defaults.
+    #[test]
+    fn what_a_switch_restores_is_left_out() {
+        let tree = Tree::new("arm-before");
+        let queue = tree.queue("sda");
+        let own = queue.file("iosched");
+        fs::create_dir(&own).unwrap();
+        fs::write(queue.file("scheduler"), "none mq-deadline [bfq]\n").unwrap();
+        let with = |timeout: &str, seek: &str| {
+            for (name, value) in [
+                ("low_latency", "1"),
+                ("timeout_sync", timeout),
+                ("back_seek_max", seek),
+                ("of_a_later_kernel", "7"),
+            ] {
+                fs::write(own.join(name), format!("{value}\n")).unwrap();
+                fs::set_permissions(own.join(name), fs::Permissions::from_mode(0o644)).unwrap();
+            }
+        };
+        with("124", "16384");
+        let before = |other: &str| queue.arm_before(other).unwrap();
+        // The tree has no tags, so that the usual number of requests is unknown.
+        assert_eq!(before("none"), "bfq{nr_requests=64,of_a_later_kernel=7}");
+        let tags = queue.file("").parent().unwrap().join("mq/0");
+        fs::create_dir_all(&tags).unwrap();
+        fs::write(tags.join("nr_tags"), "32\n").unwrap();
+        assert_eq!(before("none"), "bfq{of_a_later_kernel=7}");
+        assert_eq!(
+            before("bfq{low_latency=0, read_ahead_kb=64}"),
+            "bfq{read_ahead_kb=128,low_latency=1,of_a_later_kernel=7}"
+        );
+        with("99", "1024");
+        fs::write(tags.join("nr_tags"), "31\n").unwrap();
+        assert_eq!(
+            before("none"),
+            "bfq{nr_requests=64,back_seek_max=1024,of_a_later_kernel=7,timeout_sync=99}"
+        );
     }
 
     #[test]

@@ -334,8 +334,9 @@ impl KernelArms {
             arms().flat_map(|(arm, _)| &arm.settings).map(|(setting, _)| setting.as_str()).collect();
         let is_own = |setting: &&str| own.iter().any(|(name, _)| name == setting);
         let others = named.into_iter().filter(|setting| !is_own(setting)).filter_map(|setting| {
-            let usual = kernel_settings::default_of(scheduler, setting)?.to_string();
-            Some((setting.to_owned(), value(setting).filter(|value| *value != usual)?))
+            let value = value(setting)?;
+            let is_default = kernel_settings::is_default(scheduler, setting, &value)?;
+            (!is_default).then(|| (setting.to_owned(), value))
         });
         let others: Vec<(String, String)> = others.collect();
         if others.is_empty() {

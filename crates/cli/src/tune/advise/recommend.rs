@@ -107,9 +107,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The scheduler in use with all settings, which another one resets. Without settings if the disks' settings differ.
-    fn present(&self, current: &str) -> String {
-        let arms: Option<Vec<String>> = self.target.queues.iter().map(|queue| queue.arm().ok()).collect();
+    /// The scheduler in use with the settings that a switch to `arm` and back loses. Without settings if the disks' settings differ.
+    fn present(&self, current: &str, arm: &str) -> String {
+        let queues = self.target.queues.iter();
+        let arms: Option<Vec<String>> = queues.map(|queue| queue.arm_before(arm).ok()).collect();
         let first = arms.as_deref().and_then(|arms| arms.split_first());
         let same = first.filter(|(first, others)| others.iter().all(|other| other == *first));
         let is_current = |arm: &&String| arm.split('{').next() == current.split('{').next();
@@ -121,7 +122,7 @@ impl Session<'_> {
         let current = &*advice.scheduler;
         let arm = advice.better.as_deref().unwrap_or(current);
         let killed = advice.killed_tuner.as_ref();
-        let before = killed.map_or_else(|| self.present(current), |killed| killed.complete_arm.clone());
+        let before = killed.map_or_else(|| self.present(current, arm), |killed| killed.complete_arm.clone());
         let host = Host::of(&Roots::at(Path::new("/")));
         let states = [arm, current, &before];
         Configuration::of(states, &self.target.queues, &*self.arms, (&host, &self.command()))
@@ -294,7 +295,7 @@ fn is_no_better(advice: &Advice, none: &str, has_model: bool, gain: &impl Fn(&st
 }
 
 /// A note if the scheduler in use gives less than half of what it gave a tuner (`learned`, in bytes a second), or else in the model, or, without
-/// either, moves between readers at most of their requests: requests may have come between its switch and its settings, so that it has no effect on
+/// windows of a tuner, moves between readers at a third of their requests: requests may have come between its switch and its settings, so that it has no effect on
 /// programs that ran then.
 pub(super) fn set_too_late(
     advice: &Advice,
