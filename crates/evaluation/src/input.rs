@@ -19,7 +19,7 @@ use workloads::{Settings, Workload};
 use crate::error::Error;
 use crate::interrupt;
 use crate::runs::Run;
-use crate::spool::StepFile;
+use crate::spool::{StepFile, return_memory};
 use crate::text_file;
 
 /// Denotes standard input in place of a recording's file name.
@@ -348,6 +348,7 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
         }
         None => in_loops(path, &mut recording, &mut next)?,
     };
+    return_memory();
     if left_out > 0 {
         let requests = counted(left_out, "request");
         notes.push(format!("{path}: {requests} other than reads left out; --allow-writes replays them"));
@@ -363,6 +364,7 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     let interpretation = recording.interpretation();
     notes.insert(0, format!("{path}: {interpretation}"));
     notes.extend(interpretation.doubt());
+    notes.extend(replay.note().map(|note| format!("{path}: {note}")));
     let devices = recording.devices().iter().filter(|device| device.requests > 0).count();
     if reading.device.as_deref() == Some("all") && devices > 1 {
         notes.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));

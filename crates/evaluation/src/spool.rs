@@ -102,6 +102,11 @@ impl Spill for StepFile {
         Ok(*length - bytes.len() as u64)
     }
 
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let file = self.file().as_ref().map(|(file, _)| Arc::clone(file));
+        file.ok_or(io::ErrorKind::NotFound)?.write_all_at(bytes, at)
+    }
+
     fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         let read = self.read_at(from, into);
         if let Err(error) = &read {
@@ -115,6 +120,15 @@ impl Spill for StepFile {
 
     fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Returns memory that was freed to the system: the runs of a recording of many processes need what its reading needed, and allocate it in other threads.
+pub fn return_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no memory in use is involved.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

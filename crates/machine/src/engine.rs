@@ -7,11 +7,12 @@ mod failure;
 mod process;
 mod results;
 mod setup;
+mod table;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use elevator::queue::{Accepted, Finished, Notice, Submission, SwitchMode, SwitchReport, Token};
-use elevator::{Process, Scheduler, Span, Time, cold_path};
+use elevator::{Priority, Process, Scheduler, Span, Time, cold_path};
 
 use crate::alarms::{Alarms, earlier};
 use crate::array::{Array, ArraySetup};
@@ -19,12 +20,13 @@ use crate::block::Block;
 use crate::kernel::{Kernel, TaskId};
 use crate::limit::LimitRecorder;
 use crate::measure::ProcessStats;
-use crate::program::{Await, Barrier, Io, Next, Program, Submitter};
+use crate::program::{Await, Barrier, Io, Next, Program, Source, Submitter};
 use crate::storage::Storage;
 
 pub use self::failure::Failure;
 use self::process::{Blocked, Running, Turn};
 pub use self::setup::{Setup, Stop};
+use self::table::Table;
 
 /// The submitter of an unfinished submission.
 #[derive(Clone, Copy)]
@@ -35,11 +37,14 @@ enum Outstanding {
     Kernel { task: TaskId, bio: u64 },
 }
 
+/// Turns for which memory is kept.
+const RUNNABLE_KEPT: usize = 4096;
+
 /// Processes, a queue and a drive, in virtual time.
 pub struct Machine {
     storage: Storage,
     now: Time,
-    processes: Vec<Running>,
+    processes: Table,
     alarms: Alarms,
     barriers: BTreeMap<u32, Vec<usize>>,
     /// A process arrived at a barrier at this instant and waits there.
@@ -82,7 +87,7 @@ impl Machine {
         Self {
             storage,
             now: Time::ZERO,
-            processes: Vec::new(),
+            processes: Table::default(),
             alarms: Alarms::default(),
             barriers: BTreeMap::new(),
             barrier_reached: false,
@@ -105,7 +110,11 @@ impl Machine {
 
     /// Also records requests and think times, from which [`limit`](Self::limit) computes the physical limit.
     pub fn record_limit(&mut self) {
-        self.limit_recorder = Some(LimitRecorder::new(self.storage.interface()));
+        let mut limit_recorder = LimitRecorder::new(self.storage.interface());
+        for index in (0..self.processes.len()).filter(|&index| self.processes.is_grouped(index)) {
+            limit_recorder.group(index);
+        }
+        self.limit_recorder = Some(limit_recorder);
     }
 
     /// Starts a process.
@@ -113,25 +122,37 @@ impl Machine {
         self.spawn(None, who, program);
     }
 
-    fn spawn(&mut self, parent: Option<usize>, who: Submitter, program: Box<dyn Program>) {
-        let index = self.processes.len();
-        self.stats.started(index, &who.name, self.now);
-        if let Some(name) = who.process {
-            *self.processes_by_identity.entry(name).or_default() += 1;
+    /// Starts the processes of a source.
+    ///
+    /// # Panics
+    /// The machine has a source already.
+    pub fn start_all(&mut self, source: Box<dyn Source>) {
+        let first = self.processes.len();
+        for number in 0..source.count() {
+            let (process, priority) = source.identity(number);
+            self.begin_process(first + number, source.name(number), process, priority);
+            if let Some(limit_recorder) = &mut self.limit_recorder
+                && source.is_grouped(number)
+            {
+                limit_recorder.group(first + number);
+            }
         }
-        self.processes.push(Running {
-            who,
-            program,
-            parent,
-            children: 0,
-            blocked: Blocked::No,
-            submitted: 0,
-            outstanding: Vec::new(),
-            call: None,
-        });
+        self.processes.add(source);
+    }
+
+    fn spawn(&mut self, parent: Option<usize>, who: Submitter, program: Box<dyn Program>) {
+        let Submitter { process, priority, name } = who;
+        self.begin_process(self.processes.len(), &name, process, priority);
+        self.processes.push(Running::new(process, priority, program, parent));
+    }
+
+    fn begin_process(&mut self, index: usize, name: &str, process: Option<Process>, priority: Priority) {
+        self.stats.started(index, name, self.now);
+        if let Some(process) = process {
+            *self.processes_by_identity.entry(process).or_default() += 1;
+        }
         if let Some(kernel) = &mut self.kernel {
-            let who = &self.processes[index].who;
-            kernel.process_started(index, who.process, who.priority);
+            kernel.process_started(index, process, priority);
         }
         self.live += 1;
         self.runnable.push(Turn::Process(index));
@@ -206,8 +227,8 @@ impl Machine {
     pub(crate) fn check_finished(&mut self) -> Result<(), Failure> {
         self.failed()?;
         self.check_schedulers()?;
-        let waiting = self.processes.iter().filter(|p| p.blocked != Blocked::Ended);
-        let waiting: Vec<String> = waiting.map(|process| process.who.name.clone()).collect();
+        let waiting = self.processes.active().map(|(index, _)| self.stats.name(index).to_owned());
+        let waiting: Vec<String> = waiting.collect();
         if waiting.is_empty() { Ok(()) } else { Err(Failure::Deadlock { waiting }) }
     }
 
@@ -267,6 +288,11 @@ impl Machine {
             self.handle_notices();
         }
         self.runnable.clear();
+        // At the start there is one turn for each process.
+        if self.runnable.capacity() > RUNNABLE_KEPT {
+            cold_path();
+            self.runnable.shrink_to(RUNNABLE_KEPT);
+        }
     }
 
     #[inline]
@@ -313,6 +339,8 @@ impl Machine {
                 {
                     running.blocked = Blocked::No;
                     self.runnable.push(Turn::Process(process));
+                } else {
+                    self.processes.put_away(process);
                 }
             }
             Outstanding::Kernel { bio, .. } => self.kernel_finished(bio, finished.outcome),
@@ -321,6 +349,7 @@ impl Machine {
 
     /// Runs a process until it blocks.
     fn run_process(&mut self, process: usize) {
+        self.processes.wake(process);
         self.storage.plug();
         let mut goes_on = self.resume_call(process);
         while goes_on {
@@ -332,6 +361,7 @@ impl Machine {
         let waits =
             matches!(self.processes[process].blocked, Blocked::On(_) | Blocked::Asleep | Blocked::Call);
         self.storage.unplug(self.now, waits);
+        self.processes.put_away(process);
     }
 
     /// Executes one step; returns whether the process can continue at once.
@@ -433,8 +463,7 @@ impl Machine {
                 self.storage.fold(limit_recorder);
             }
         }
-        let who = &running.who;
-        let (priority, name) = (who.priority, who.process);
+        let (priority, name) = (running.priority, running.process);
         let submission = Submission {
             token: self.token(Outstanding::Process { process, number, io, since }),
             op: io.op,
@@ -480,7 +509,7 @@ impl Machine {
         running.blocked = Blocked::Ended;
         self.live -= 1;
         self.stats.ended(process, self.now);
-        if let Some(name) = running.who.process
+        if let Some(name) = running.process
             && self.is_last_of(name)
         {
             self.storage.exited(self.now, name);

@@ -25,5 +25,5 @@ pub use fairness::fairness;
 pub use latencies::{Latencies, Latency};
 pub use limit::{Limit, LimitRecorder};
 pub use measure::{Measured, MemberMeasured, ProcessMeasured, Waits};
-pub use program::{Await, Barrier, Io, Next, Program, Submitter};
+pub use program::{Await, Barrier, Io, Next, Program, Rest, Source, Submitter};
 pub use timeline::{Point, Recorder, Timeline, Wait};

@@ -16,7 +16,8 @@
 //! chooses its steps by the time.
 //!
 //! A run of any length takes constant memory: requests are added up while the run lasts ([`LimitRecorder::fold`]), and only the extents that they
-//! cover are kept. Of more than half a million extents the narrowest gaps are closed; the moves then do not count.
+//! cover are kept. Of more than half a million extents the narrowest gaps are closed; the moves then do not count. Processes that are reported as a
+//! [group](LimitRecorder::group) have no times of their own: only the sectors of their requests count.
 //!
 //! It also estimates the time of each process alone with perfect locality (`alone_ns`), for the [fairness index](crate::fairness): each jump between
 //! requests costs the shortest seek of that distance.
@@ -41,7 +42,11 @@ use visits::Visits;
 /// Records requests and think times during a run.
 #[derive(Clone, Debug)]
 pub struct LimitRecorder {
+    /// The place of each process in `processes`, or [`GROUPED`].
+    places: Vec<u32>,
     processes: Vec<Requests>,
+    /// Requests of grouped processes that are not added up.
+    grouped: Vec<Io>,
     /// Requests in `processes` that are not added up.
     kept: usize,
     /// The devices have no ideal times, so nothing is recorded.
@@ -56,6 +61,9 @@ pub struct LimitRecorder {
     covered: Vec<[Covered; 2]>,
     visits: Visits,
 }
+
+/// The place of a process that is reported with others as a group.
+const GROUPED: u32 = u32::MAX;
 
 /// Upper bounds that keep the memory of a recorder constant.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +125,9 @@ pub struct Limit {
 impl Default for LimitRecorder {
     fn default() -> Self {
         Self {
+            places: Vec::new(),
             processes: Vec::new(),
+            grouped: Vec::new(),
             kept: 0,
             is_unknown: false,
             most: MOST,
@@ -135,11 +145,36 @@ impl LimitRecorder {
         Self { interface, ..Self::default() }
     }
 
-    fn of(&mut self, process: usize) -> &mut Requests {
-        if self.processes.len() <= process {
-            self.processes.resize_with(process + 1, Requests::default);
+    /// The process is reported with others as a group. Call it before the process does anything.
+    pub(crate) fn group(&mut self, process: usize) {
+        self.extend_to(process);
+        debug_assert_eq!(self.places.len(), process, "a process that has done nothing");
+        self.places.push(GROUPED);
+    }
+
+    /// Gives all processes before this one a place.
+    fn extend_to(&mut self, process: usize) {
+        while self.places.len() < process {
+            self.places.push(self.processes.len() as u32);
+            self.processes.push(Requests::default());
         }
-        &mut self.processes[process]
+    }
+
+    /// The place of a process that is not grouped.
+    #[inline]
+    fn place(&mut self, process: usize) -> Option<usize> {
+        if self.is_unknown {
+            return None;
+        }
+        if self.places.len() <= process {
+            self.extend_to(process + 1);
+        }
+        Some(self.places[process]).filter(|&place| place != GROUPED).map(|place| place as usize)
+    }
+
+    fn of(&mut self, process: usize) -> Option<&mut Requests> {
+        let place = self.place(process)?;
+        self.processes.get_mut(place)
     }
 
     /// Records the process's request of that number. If it returns true, the caller must [`fold`](Self::fold).
@@ -152,74 +187,101 @@ impl LimitRecorder {
         let transfers = interface.transfers(io);
         if transfers {
             self.transferred[io.op.direction() as usize] += u64::from(io.sectors.0);
-        }
-        let at = self.of(process).chain.submit(number, io, &interface);
-        self.first = Some(self.first.map_or(at, |first| first.min(at)));
-        if let Some(reach) = interface.reach.filter(|_| transfers) {
-            self.visits.submitted(process, io, at, &self.processes[process].chain, reach);
-        }
-        let asked = self.of(process);
-        asked.overlapped |= others_unfinished;
-        if transfers {
-            asked.ios.push(*io);
             self.kept += 1;
         }
-        self.acted(process);
+        match self.place(process) {
+            Some(place) => self.asked_by(place, number, io, others_unfinished),
+            None => {
+                // When it may submit at the earliest is unknown.
+                self.first = Some(Time::ZERO);
+                if let Some(reach) = interface.reach.filter(|_| transfers) {
+                    self.visits.passed(io, reach);
+                }
+                self.grouped.extend(transfers.then_some(*io));
+            }
+        }
         self.kept >= self.most.requests
+    }
+
+    fn asked_by(&mut self, place: usize, number: u64, io: &Io, others_unfinished: bool) {
+        let interface = self.interface;
+        let transfers = interface.transfers(io);
+        let asked = &mut self.processes[place];
+        let at = asked.chain.submit(number, io, &interface);
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        if let Some(reach) = interface.reach.filter(|_| transfers) {
+            self.visits.submitted(place, io, at, &asked.chain, reach);
+        }
+        asked.overlapped |= others_unfinished;
+        asked.ios.extend(transfers.then_some(*io));
+        asked.acted();
     }
 
     /// The process did something other than think, so the device may have waited for its think time.
     pub(crate) fn acted(&mut self, process: usize) {
-        let asked = self.of(process);
-        asked.thought += std::mem::take(&mut asked.thinks);
-        asked.latest = asked.latest.max(asked.sleeps_until);
+        if let Some(asked) = self.of(process) {
+            asked.acted();
+        }
     }
 
     /// The process waits, whether or not what it waits for has completed.
     pub(crate) fn waits(&mut self, process: usize, what: Await) {
         let interface = self.interface;
-        if self.of(process).chain.wait(what, &interface) {
-            self.visits.completed(process, &self.processes[process].chain);
+        let Some(place) = self.place(process) else { return };
+        let chain = &mut self.processes[place].chain;
+        if chain.wait(what, &interface) {
+            self.visits.completed(place, chain);
         }
     }
 
     /// The process continues not before a time, whether or not the time has passed.
     pub(crate) fn continues_at(&mut self, process: usize, at: Time) {
-        self.of(process).chain.sleep_until(at);
+        if let Some(asked) = self.of(process) {
+            asked.chain.sleep_until(at);
+        }
     }
 
     /// A process starts another one.
     pub(crate) fn spawned(&mut self, parent: usize, child: usize) {
-        self.of(child).chain = Chain::child(&mut self.of(parent).chain);
+        let chain = self.of(parent).map(|parent| Chain::child(&mut parent.chain));
+        if let (Some(chain), Some(child)) = (chain, self.of(child)) {
+            child.chain = chain;
+        }
     }
 
     /// The process waits for its children.
     pub(crate) fn joins(&mut self, process: usize) {
-        self.of(process).chain.join();
+        if let Some(asked) = self.of(process) {
+            asked.chain.join();
+        }
     }
 
     pub(crate) fn child_ended(&mut self, parent: usize, child: usize) {
-        let ended = self.of(child).chain.now();
-        self.of(parent).chain.child_ended(ended);
+        let ended = self.of(child).map(|child| child.chain.now());
+        if let (Some(ended), Some(parent)) = (ended, self.of(parent)) {
+            parent.chain.child_ended(ended);
+        }
     }
 
     pub(crate) fn awaited(&mut self, process: usize) {
-        let asked = self.of(process);
-        if asked.batches.last() != Some(&asked.ios.len()) {
+        if let Some(asked) = self.of(process)
+            && asked.batches.last() != Some(&asked.ios.len())
+        {
             asked.batches.push(asked.ios.len());
         }
     }
 
     pub(crate) fn thought(&mut self, process: usize, span: Span, some_unfinished: bool) {
-        let asked = self.of(process);
+        let Some(asked) = self.of(process) else { return };
         asked.overlapped |= some_unfinished;
         asked.thinks += span;
         asked.chain.think(span);
     }
 
     pub(crate) fn slept_until(&mut self, process: usize, at: Time) {
-        let asked = self.of(process);
-        asked.sleeps_until = asked.sleeps_until.max(at);
+        if let Some(asked) = self.of(process) {
+            asked.sleeps_until = asked.sleeps_until.max(at);
+        }
     }
 
     /// Adds up the service of the requests so far, and frees their memory.
@@ -228,7 +290,7 @@ impl LimitRecorder {
         let Some(ideals) =
             (0..devices.count()).map(|device| devices.ideal(device)).collect::<Option<Vec<_>>>()
         else {
-            (self.is_unknown, self.processes) = (true, Vec::new());
+            (self.is_unknown, self.processes, self.places) = (true, Vec::new(), Vec::new());
             return;
         };
         let mut accesses = Vec::new();
@@ -236,6 +298,12 @@ impl LimitRecorder {
         for asked in &mut self.processes {
             asked.fold(devices, &ideals, &mut self.covered, &mut accesses);
         }
+        for (device, covered) in self.covered.iter_mut().enumerate() {
+            accesses.clear();
+            self.grouped.iter().for_each(|io| devices.accesses(device, io, &mut accesses));
+            add_all(covered, &accesses);
+        }
+        self.grouped.clear();
         let share = self.most.extents / (2 * ideals.len()).max(1);
         for (covered, ideal) in self.covered.iter_mut().zip(&ideals) {
             for covered in covered {
@@ -295,6 +363,8 @@ impl LimitRecorder {
                 limit.processes_ns[process] = limit.processes_ns[process].max(least.as_nanos());
             }
         }
+        limit.processes_ns = by_process(&self.places, &limit.processes_ns);
+        limit.alone_ns = by_process(&self.places, &limit.alone_ns);
         // Without any bound there is none to print.
         (limit.elapsed_ns > 0).then_some(limit)
     }
@@ -312,7 +382,23 @@ impl Limit {
     }
 }
 
+/// The times of all processes, from those of the places; 0 for grouped ones.
+fn by_process(places: &[u32], times: &[u64]) -> Vec<u64> {
+    places.iter().map(|&place| times.get(place as usize).copied().unwrap_or(0)).collect()
+}
+
+fn add_all(covered: &mut [Covered; 2], accesses: &[Io]) {
+    for io in accesses {
+        covered[io.op.direction() as usize].add((io.start, io.start + io.sectors));
+    }
+}
+
 impl Requests {
+    fn acted(&mut self) {
+        self.thought += std::mem::take(&mut self.thinks);
+        self.latest = self.latest.max(self.sleeps_until);
+    }
+
     /// Adds up the requests. Those after the last batch begin a batch that continues.
     fn fold(
         &mut self,
@@ -326,9 +412,7 @@ impl Requests {
             let mut add = |sweep: &mut Sweep, ios: &[Io]| {
                 accesses.clear();
                 ios.iter().for_each(|io| devices.accesses(device, io, accesses));
-                for io in &*accesses {
-                    covered[device][io.op.direction() as usize].add((io.start, io.start + io.sectors));
-                }
+                add_all(&mut covered[device], accesses);
                 sweep.add(accesses, *ideal);
             };
             let mut from = 0;

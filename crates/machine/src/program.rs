@@ -23,6 +23,35 @@ pub trait Program {
     fn is_background(&self) -> bool {
         false
     }
+
+    /// While it sleeps and has nothing in flight: the state from which its [`Source`] can make the program again.
+    fn rest(&self) -> Option<Rest> {
+        None
+    }
+}
+
+/// The state of a program at rest, as its source defines it.
+pub type Rest = [u64; 3];
+
+/// Processes of which only those that do something are in memory: a recording may have hundreds of thousands.
+pub trait Source {
+    /// Number of processes.
+    fn count(&self) -> usize;
+
+    /// The identity of a process in the block layer, and its priority.
+    fn identity(&self, number: usize) -> (Option<Process>, Priority);
+
+    /// Its name in results.
+    fn name(&self, number: usize) -> &str;
+
+    /// Whether it belongs to a group of processes that is reported as a whole, without a physical limit and without a share in the fairness index.
+    fn is_grouped(&self, number: usize) -> bool;
+
+    /// The number of requests that it has submitted.
+    fn submitted(&self, rest: Rest) -> u64;
+
+    /// Its program at the start (`None`), or where it rests.
+    fn program(&self, number: usize, rest: Option<Rest>) -> Box<dyn Program>;
 }
 
 /// A step of a program.

@@ -24,11 +24,16 @@ impl Machine {
     /// Fails the run if every process that can still arrive at a barrier waits at one, or for children that do. Background
     /// processes would otherwise keep the machine busy for ever.
     pub(super) fn detect_deadlock(&mut self) {
-        let counts = |p: &&Running| p.blocked != Blocked::Ended && !p.program.is_background();
-        let waits = |p: &Running| matches!(p.blocked, Blocked::Barrier | Blocked::Children);
-        let mut counted = self.processes.iter().filter(counts);
-        if counted.clone().all(waits) && counted.any(|p| p.blocked == Blocked::Barrier) {
-            let waiting = self.processes.iter().filter(counts).map(|p| p.who.name.clone()).collect();
+        let counts = |(_, p): &(usize, &Running)| !p.program.is_background();
+        let waits = |(_, p): (usize, &Running)| matches!(p.blocked, Blocked::Barrier | Blocked::Children);
+        let mut counted = self.processes.active().filter(counts);
+        // A process at rest sleeps until a time.
+        if counted.clone().all(waits)
+            && counted.any(|(_, p)| p.blocked == Blocked::Barrier)
+            && !self.processes.some_rest()
+        {
+            let waiting = self.processes.active().filter(counts);
+            let waiting = waiting.map(|(index, _)| self.stats.name(index).to_owned()).collect();
             self.failure.get_or_insert(Failure::Deadlock { waiting });
         }
     }

@@ -16,8 +16,9 @@ const NOTHING_COMES: Span = Span::from_secs(600);
 impl Machine {
     /// Adds a kernel between programs and the queue. Without one, a program that makes a system call fails the run.
     pub fn boot(&mut self, mut kernel: Kernel) {
-        for (index, process) in self.processes.iter().enumerate() {
-            kernel.process_started(index, process.who.process, process.who.priority);
+        for index in 0..self.processes.len() {
+            let (process, priority) = self.processes.identity(index);
+            kernel.process_started(index, process, priority);
         }
         if let Some(boundary) = self.storage.read_boundary() {
             kernel.cut_reads_at(boundary);
@@ -63,11 +64,11 @@ impl Machine {
     }
 
     fn no_process_in_call(&self) -> bool {
-        self.processes.iter().all(|process| process.blocked != Blocked::Call)
+        self.processes.active().all(|(_, process)| process.blocked != Blocked::Call)
     }
 
     fn has_own_requests(&self) -> bool {
-        self.processes.iter().any(|process| !process.outstanding.is_empty())
+        self.processes.has_requests()
     }
 
     #[inline]
@@ -188,13 +189,14 @@ impl Machine {
     pub(super) fn call(&mut self, process: usize, call: Call) -> bool {
         self.record_interaction(process);
         let Some(kernel) = &mut self.kernel else {
-            let process = self.processes[process].who.name.clone();
+            let process = self.stats.name(process).to_owned();
             self.failure = Some(Failure::NoKernel { process, call: call.to_string() });
             return false;
         };
         self.processes[process].blocked = Blocked::Call;
         let polled = kernel.call(process, call.clone());
-        self.processes[process].call = Some(Called { call: Some(call), since: self.now, returned: None });
+        let called = Called { call: Some(call), since: self.now, returned: None };
+        self.processes[process].call = Some(Box::new(called));
         self.finish_or_wait(process, polled)
     }
 
@@ -204,7 +206,8 @@ impl Machine {
         let Some(kernel) = &mut self.kernel else { return self.exit(process) };
         self.processes[process].blocked = Blocked::Call;
         let polled = kernel.exit(process);
-        self.processes[process].call = Some(Called { call: None, since: self.now, returned: None });
+        let called = Called { call: None, since: self.now, returned: None };
+        self.processes[process].call = Some(Box::new(called));
         // An ended process does not continue.
         self.finish_or_wait(process, polled);
     }
@@ -240,7 +243,8 @@ impl Machine {
 
     /// Delivers the result of a call to the process.
     fn deliver(&mut self, process: usize, returned: Returned) -> bool {
-        let Some(Called { call, since, .. }) = self.processes[process].call.take() else { return true };
+        let Some(called) = self.processes[process].call.take() else { return true };
+        let Called { call, since, .. } = *called;
         let Some(call) = call else {
             self.exit(process);
             return false;
@@ -249,7 +253,7 @@ impl Machine {
         let failed = if let Returned::Failed(errno) = &returned { Some(*errno) } else { None };
         let planned = self.processes[process].program.returned(returned);
         if let (Some(errno), false) = (failed, planned) {
-            let process = self.processes[process].who.name.clone();
+            let process = self.stats.name(process).to_owned();
             self.failure = Some(Failure::Call { process, call: call.to_string(), errno });
             return false;
         }

@@ -1,9 +1,9 @@
 //! The engine's record of a process.
 
-use elevator::Time;
+use elevator::{Priority, Process, Time};
 
 use crate::kernel::{Call, Kernel, Returned, TaskId};
-use crate::program::{Await, Program, Submitter};
+use crate::program::{Await, Program};
 
 /// A task that is ready to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,9 @@ pub(super) enum Blocked {
 
 /// One process.
 pub(super) struct Running {
-    pub(super) who: Submitter,
+    /// Its identity in the block layer.
+    pub(super) process: Option<Process>,
+    pub(super) priority: Priority,
     pub(super) program: Box<dyn Program>,
     pub(super) parent: Option<usize>,
     pub(super) children: u32,
@@ -58,10 +60,34 @@ pub(super) struct Running {
     pub(super) submitted: u64,
     /// Numbers of its unfinished submissions, in no order.
     pub(super) outstanding: Vec<u64>,
-    pub(super) call: Option<Called>,
+    pub(super) call: Option<Box<Called>>,
 }
 
 impl Running {
+    pub(super) fn new(
+        process: Option<Process>,
+        priority: Priority,
+        program: Box<dyn Program>,
+        parent: Option<usize>,
+    ) -> Self {
+        Self {
+            process,
+            priority,
+            program,
+            parent,
+            children: 0,
+            blocked: Blocked::No,
+            submitted: 0,
+            outstanding: Vec::new(),
+            call: None,
+        }
+    }
+
+    /// Whether nothing of it is in flight.
+    pub(super) fn is_free(&self) -> bool {
+        self.outstanding.is_empty() && self.children == 0 && self.call.is_none()
+    }
+
     /// Removes a finished submission.
     pub(super) fn ended(&mut self, number: u64) {
         if let Some(at) = self.outstanding.iter().position(|&unfinished| unfinished == number) {

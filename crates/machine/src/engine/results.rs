@@ -19,8 +19,11 @@ impl Machine {
     pub fn names(&self) -> BTreeMap<u32, String> {
         let threads = self.kernel.iter().flat_map(|_| kernel::thread_names());
         let threads = threads.map(|(task, name)| (task, name.to_owned()));
-        let processes = self.processes.iter().map(|process| &process.who);
-        threads.chain(processes.filter_map(|who| Some((who.process?.task, who.name.clone())))).collect()
+        let processes = (0..self.processes.len()).filter_map(|index| {
+            let (process, _) = self.processes.identity(index);
+            Some((process?.task, self.stats.name(index).to_owned()))
+        });
+        threads.chain(processes).collect()
     }
 
     /// Whether the last run was stopped early.

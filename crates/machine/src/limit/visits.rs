@@ -99,6 +99,20 @@ impl Visits {
         }
     }
 
+    /// A process without visits submits a request with data.
+    pub(super) fn passed(&mut self, io: &Io, reach: u64) {
+        for block in io.start.0 / reach..((io.start + io.sectors).0 + reach) / reach + 1 {
+            let is_full = self.blocks.len() >= BLOCKS_MAX;
+            match self.blocks.entry(block) {
+                Entry::Occupied(mut known) => known.get_mut().process = NONE,
+                Entry::Vacant(new) if !is_full => {
+                    new.insert(Block { process: NONE, visit: NONE });
+                }
+                Entry::Vacant(_) => {}
+            }
+        }
+    }
+
     /// The process has no request in flight.
     pub(super) fn completed(&mut self, process: usize, chain: &Chain) {
         if let Some(visit) = self.recent.get_mut(process).and_then(|recent| recent.open.take()) {

@@ -26,7 +26,7 @@ struct Line {
 /// The line of a process.
 #[derive(Clone, Copy)]
 struct Slot {
-    line: usize,
+    line: u32,
     /// Processes of one line and round ran at the same time; those of the next round ran later.
     round: u32,
 }
@@ -76,18 +76,23 @@ impl ProcessStats {
         let known = &mut self.lines[line];
         known.rounds += u32::from(known.live == 0);
         known.live += 1;
-        self.slots.push(Slot { line, round: known.rounds });
+        self.slots.push(Slot { line: line as u32, round: known.rounds });
+    }
+
+    /// The name of the process's line.
+    pub(crate) fn name(&self, process: usize) -> &str {
+        &self.lines[self.slots[process].line as usize].name
     }
 
     pub(crate) fn ended(&mut self, process: usize, now: Time) {
-        let line = &mut self.lines[self.slots[process].line];
+        let line = &mut self.lines[self.slots[process].line as usize];
         line.last = line.last.max(now);
         line.live -= 1;
     }
 
     #[inline]
     pub(crate) fn finished(&mut self, process: usize, io: &Io, outcome: Outcome, since: Time, now: Time) {
-        let line = &mut self.lines[self.slots[process].line];
+        let line = &mut self.lines[self.slots[process].line as usize];
         line.last = line.last.max(now);
         self.last = self.last.max(now);
         self.requests += 1;
@@ -109,7 +114,7 @@ impl ProcessStats {
         since: Time,
         now: Time,
     ) {
-        let line = &mut self.lines[self.slots[process].line];
+        let line = &mut self.lines[self.slots[process].line as usize];
         line.last = line.last.max(now);
         self.last = self.last.max(now);
         self.calls += 1;
@@ -159,7 +164,7 @@ impl ProcessStats {
     pub(crate) fn by_line(&self, by_process: &[u64]) -> Vec<u64> {
         let mut lines = vec![(0, 0, 0); self.lines.len()];
         for (&Slot { line, round }, &alone) in self.slots.iter().zip(by_process) {
-            let (before, present, longest) = &mut lines[line];
+            let (before, present, longest) = &mut lines[line as usize];
             if *present != round {
                 *before += std::mem::take(longest);
                 *present = round;

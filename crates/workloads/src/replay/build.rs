@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
-use elevator::{Op, Priority, Process, Sector, Sectors, Time};
-use machine::Submitter;
+use elevator::{Op, Priority, Sector, Sectors, Time};
 use traces::{Pid, Record};
 
 use super::steps::Steps;
-use super::{After, Chain, Kind, Replay, Spill, Step};
+use super::{After, Chain, Chains, Kind, NAMED, Replay, Spill, Step, Who};
 
 /// Names of the recorded processes.
 type Names<'a> = &'a dyn Fn(Pid) -> Option<String>;
@@ -43,6 +42,7 @@ struct Memory {
     steps_max: usize,
     steps: usize,
     spill: Option<Arc<dyn Spill>>,
+    is_spilled: bool,
     /// The file takes no more.
     failed: bool,
 }
@@ -74,8 +74,36 @@ impl Memory {
                 self.failed = true;
                 return;
             }
-            self.steps -= moved;
+            (self.steps, self.is_spilled) = (self.steps - moved, true);
         }
+    }
+
+    /// Builds the workload from the chains in the order of their start, each with the index of its process.
+    fn finish(
+        mut self,
+        (name, open, end): (&str, bool, Sector),
+        order: Order,
+        mut chains: Vec<(u32, Steps)>,
+        names: Names<'_>,
+    ) -> Replay {
+        // The runs need the memory: if some steps are in the file, all are.
+        if self.is_spilled {
+            self.steps_max = 0;
+            self.free(chains.iter_mut().map(|(_, steps)| steps));
+        }
+        let mut requests = vec![0; order.processes.len()];
+        chains.iter().for_each(|(process, steps)| requests[*process as usize] += steps.len());
+        let (who, names) = named(&order.processes, &requests, names);
+        let chain = |(who, steps): (u32, Steps)| Chain { who, steps: steps.finish() };
+        let chains = Chains {
+            chains: chains.into_iter().map(chain).collect(),
+            has_group: names.len() > NAMED,
+            who,
+            names,
+            spill: self.spill,
+            open,
+        };
+        Replay { name: name.to_owned(), chains: Arc::new(chains), end }
     }
 }
 
@@ -115,18 +143,42 @@ impl Order {
     fn at(&mut self, record: &Record) -> u64 {
         record.at.since(*self.began.get_or_insert(record.at)).as_nanos()
     }
+}
 
-    fn whos(&self, names: Names<'_>) -> impl Iterator<Item = Submitter> {
-        self.processes.iter().map(move |&(pid, priority)| who(pid, priority, names))
+fn process_name(pid: Option<Pid>, names: Names<'_>) -> String {
+    match pid {
+        Some(pid) => names(pid).map_or_else(|| format!("process {pid}"), |name| format!("{name}-{pid}")),
+        None => "unknown".to_owned(),
     }
 }
 
-fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Submitter {
-    let name = match pid {
-        Some(pid) => names(pid).map_or_else(|| format!("process {pid}"), |name| format!("{name}-{pid}")),
-        None => "unknown".to_owned(),
-    };
-    Submitter { process: pid.map(|Pid(pid)| Process::single(pid)), priority, name }
+/// The processes with their names: of too many, those with the most requests have their own, in the order of the recording, and the others share the last one.
+fn named(
+    processes: &[(Option<Pid>, Priority)],
+    requests: &[usize],
+    names: Names<'_>,
+) -> (Vec<Who>, Vec<String>) {
+    let mut by_requests: Vec<usize> = (0..processes.len()).collect();
+    by_requests.sort_by_key(|&process| Reverse(requests[process]));
+    let mut is_named = vec![false; processes.len()];
+    by_requests.iter().take(NAMED).for_each(|&process| is_named[process] = true);
+    let group = processes.len().min(NAMED);
+    let mut texts = Vec::new();
+    let mut who = Vec::with_capacity(processes.len());
+    for (&(pid, priority), is_named) in processes.iter().zip(is_named) {
+        let name = if is_named { texts.len() } else { group } as u16;
+        texts.extend(is_named.then(|| process_name(pid, names)));
+        who.push(Who { pid, priority, name });
+    }
+    if processes.len() > NAMED {
+        let others = (processes.len() - NAMED) as u64;
+        texts.push(if others == 1 {
+            "1 other process".to_owned()
+        } else {
+            format!("{others} other processes")
+        });
+    }
+    (who, texts)
 }
 
 /// A growing chain and the completions of its process.
@@ -205,14 +257,11 @@ impl Closed {
     /// Builds the workload.
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let mut chains = Vec::new();
-        for ((who, waiting), writeback) in self.order.whos(names).zip(self.waiting).zip(self.writeback) {
-            for steps in [waiting.steps, writeback] {
-                if !steps.is_empty() {
-                    chains.push(Chain { who: who.clone(), steps: Arc::new(steps) });
-                }
-            }
+        for (process, (waiting, writeback)) in self.waiting.into_iter().zip(self.writeback).enumerate() {
+            let steps = [waiting.steps, writeback].into_iter().filter(|steps| !steps.is_empty());
+            chains.extend(steps.map(|steps| (process as u32, steps)));
         }
-        Replay { name: name.to_owned(), chains, end: self.end, open: false, spill: self.memory.spill }
+        self.memory.finish((name, false, self.end), self.order, chains, names)
     }
 }
 
@@ -238,9 +287,8 @@ impl Open {
 
     /// Builds the workload.
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
-        let whos = self.order.whos(names).zip(self.chains);
-        let chains = whos.map(|(who, steps)| Chain { who, steps: Arc::new(steps) }).collect();
-        Replay { name: name.to_owned(), chains, end: self.end, open: true, spill: self.memory.spill }
+        let chains = self.chains.into_iter().enumerate().map(|(process, steps)| (process as u32, steps));
+        self.memory.finish((name, true, self.end), self.order, chains.collect(), names)
     }
 }
 
@@ -268,12 +316,16 @@ mod tests {
             closed.push(record);
         }
         let replay = closed.finish("test", &|_| None);
-        replay.chains.iter().map(afters).collect()
+        (0..replay.chains.chains.len()).map(|chain| afters(&replay, chain)).collect()
     }
 
-    fn afters(chain: &Chain) -> Vec<After> {
-        let mut steps = Reader::new(Arc::clone(&chain.steps), None);
-        std::iter::from_fn(|| steps.next()).map(|step| step.after).collect()
+    fn steps(replay: &Replay, chain: usize) -> Vec<Step> {
+        let mut steps = Reader::new(Arc::clone(&replay.chains), chain);
+        std::iter::from_fn(|| steps.next()).collect()
+    }
+
+    fn afters(replay: &Replay, chain: usize) -> Vec<After> {
+        steps(replay, chain).iter().map(|step| step.after).collect()
     }
 
     #[test]
@@ -315,8 +367,7 @@ mod tests {
         assert_eq!(closed(&records), [[After::At(0)], [After::At(9 * MS)]]);
         let mut open = Open::default();
         records.iter().for_each(|record| open.push(record));
-        let chains = open.finish("test", &|_| None).chains;
-        assert_eq!(afters(&chains[1]), [After::At(9 * MS)]);
+        assert_eq!(afters(&open.finish("test", &|_| None), 1), [After::At(9 * MS)]);
     }
 
     #[test]
@@ -325,8 +376,8 @@ mod tests {
         open.push(&read(0, 1, 0));
         open.push(&read(2, 3, 8));
         let replay = open.finish("test", &|_| Some("cat".to_owned()));
-        assert_eq!(replay.chains[0].who.name, "cat-7");
-        assert_eq!(afters(&replay.chains[0])[1], After::At(2 * MS));
+        assert_eq!(replay.chains.names, ["cat-7"]);
+        assert_eq!(afters(&replay, 0)[1], After::At(2 * MS));
     }
 
     #[test]
@@ -340,11 +391,7 @@ mod tests {
         let records: Vec<Record> = (0..5_000).map(record).collect();
         let spill = || -> Option<Arc<dyn Spill>> { Some(Arc::new(InMemory::default())) };
         let chains = |replay: &Replay| -> Vec<Vec<Step>> {
-            let read = |chain: &Chain| {
-                let mut steps = Reader::new(Arc::clone(&chain.steps), replay.spill.clone());
-                std::iter::from_fn(|| steps.next()).collect()
-            };
-            replay.chains.iter().map(read).collect()
+            (0..replay.chains.chains.len()).map(|chain| steps(replay, chain)).collect()
         };
         let few = || Memory { steps_max: 200, spill: spill(), ..Memory::default() };
         let (mut closed, mut open) = (Closed::default(), Open::default());
@@ -360,9 +407,7 @@ mod tests {
             (closed.finish("test", &|_| None), spilled.0.finish("test", &|_| None)),
             (open.finish("test", &|_| None), spilled.1.finish("test", &|_| None)),
         ] {
-            let in_memory =
-                |replay: &Replay| replay.chains.iter().map(|chain| chain.steps.in_memory()).sum::<usize>();
-            assert!(in_memory(&spilled) <= 200 && in_memory(&all) == 5_000);
+            assert_eq!((spilled.in_memory(), all.in_memory()), (0, 5_000));
             assert_eq!((spilled.requests(), spilled.end), (all.requests(), all.end));
             assert_eq!(chains(&spilled), chains(&all));
         }

@@ -1,7 +1,7 @@
 //! The program of a chain.
 
 use elevator::{Flags, Op, Sector, Sectors, Span, Time};
-use machine::{Await, Io, Next, Program};
+use machine::{Await, Io, Next, Program, Rest};
 
 use super::steps::Reader;
 use super::{After, Kind, Step};
@@ -25,8 +25,15 @@ enum Phase {
 }
 
 /// `by_time`: all requests arrive at their time stamps, from outside.
-pub(super) fn program(steps: Reader, by_time: bool) -> Box<dyn Program> {
-    Box::new(Replaying { steps, phase: Phase::Fresh, by_time, stamp: Time::ZERO })
+pub(super) fn program(mut steps: Reader, rest: Option<Rest>, by_time: bool) -> Box<dyn Program> {
+    let phase = match rest.map(|rest| steps.resume(rest)) {
+        None => Phase::Fresh,
+        Some(Some(step)) => Phase::Ready(step.io()),
+        // The spill cannot be read.
+        Some(None) => Phase::Ending,
+    };
+    let stamp = Time::from_nanos(steps.latest());
+    Box::new(Replaying { steps, phase, by_time, stamp })
 }
 
 impl Program for Replaying {
@@ -43,6 +50,10 @@ impl Program for Replaying {
             }
             Phase::Ending => Next::Exit,
         }
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        matches!(self.phase, Phase::Ready(_)).then(|| self.steps.rest())
     }
 }
 

@@ -1,33 +1,39 @@
 //! The steps of a chain, packed into twelve bytes each.
 //!
 //! Recordings are long, so a step stores its time as a difference and its dependency as a distance. The few steps that do not fit are stored
-//! in a separate list. The first steps of a long chain are in a [`Spill`], in segments.
+//! in a separate list. The steps of a long recording are in a [`Spill`], in segments. A segment begins with the position of the chain's next one and its own number
+//! of steps, so that a recording may have any number of chains and segments: memory has only the position of each chain's first segment.
 
 use std::io;
 use std::sync::Arc;
 
-use super::{After, Kind, Spill, Step};
+use machine::Rest;
+
+use super::{After, Chains, Kind, Spill, Step};
 
 /// Steps of a segment: less than a megabyte.
 const SEGMENT_STEPS: usize = 1 << 16;
 
-/// Steps, in order.
+/// Steps, in order, that grow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Steps {
-    /// The first steps.
-    spilled: Vec<Place>,
-    spilled_steps: usize,
-    /// The others.
-    rest: Segment,
+    chain: Chain,
+    /// The last segment in the spill.
+    last: u64,
     /// The latest time of a step.
     latest: u64,
+    rest: Segment,
 }
 
-/// The place of a segment in the spill.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    from: u64,
-    steps: u32,
+/// Steps, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chain {
+    /// The first segment in the spill, if there are spilled steps.
+    first: u64,
+    /// The first steps, which are in the spill.
+    spilled: u32,
+    /// The others.
+    rest: Option<Box<Segment>>,
 }
 
 /// Steps in memory.
@@ -115,8 +121,25 @@ impl Packed {
 }
 
 impl Segment {
+    /// A segment of some of its steps.
+    fn segment(&self, packed: &[Packed]) -> Self {
+        let mut segment = Self { packed: packed.to_vec(), large: Vec::new() };
+        for step in &mut segment.packed {
+            let what = u64::from(step.what[1]) << 32 | u64::from(step.what[0]);
+            if what & ((1 << AFTER_BITS) - 1) == LARGE {
+                segment.large.extend(self.large.get((what >> AFTER_BITS) as usize));
+                *step = Packed::of((segment.large.len() as u64 - 1) << AFTER_BITS | LARGE, 0);
+            }
+        }
+        segment
+    }
+
+    /// As it is in the spill, without the position of a next segment.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.packed.len() * PACKED_BYTES + self.large.len() * LARGE_BYTES);
+        let steps = self.packed.len() * PACKED_BYTES + self.large.len() * LARGE_BYTES;
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + steps);
+        bytes.extend_from_slice(&0_u64.to_le_bytes());
+        bytes.extend_from_slice(&(self.packed.len() as u32).to_le_bytes());
         for Packed { what: [lower, upper], time } in &self.packed {
             for word in [lower, upper, time] {
                 bytes.extend_from_slice(&word.to_le_bytes());
@@ -145,13 +168,34 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
+/// Bytes before the steps of a segment: the position of the chain's next segment, and the number of steps.
+const HEAD_BYTES: usize = 12;
+
+/// A segment in the spill.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    from: u64,
+    next: u64,
+    steps: u32,
+}
+
 impl Place {
+    fn open(from: u64, spill: &dyn Spill) -> io::Result<Self> {
+        let mut head = [0; HEAD_BYTES];
+        spill.read(from, &mut head)?;
+        Ok(Self { from, next: long(&head, 0), steps: word(&head, 8) })
+    }
+
+    const fn at(self, byte: usize) -> u64 {
+        self.from + (HEAD_BYTES + byte) as u64
+    }
+
     /// Reads up to [`PIECE_STEPS`] steps from the `first`-th on.
-    fn read(self, first: usize, spill: &dyn Spill, to: &mut Vec<Packed>) -> io::Result<()> {
+    fn read(self, first: u32, spill: &dyn Spill, to: &mut Vec<Packed>) -> io::Result<()> {
         let mut bytes = [0; PIECE_STEPS * PACKED_BYTES];
-        let steps = (self.steps as usize - first).min(PIECE_STEPS);
+        let steps = ((self.steps - first) as usize).min(PIECE_STEPS);
         let bytes = &mut bytes[..steps * PACKED_BYTES];
-        spill.read(self.from + (first * PACKED_BYTES) as u64, bytes)?;
+        spill.read(self.at(first as usize * PACKED_BYTES), bytes)?;
         to.clear();
         let packed = bytes.chunks_exact(PACKED_BYTES);
         to.extend(packed.map(|step| Packed { what: [word(step, 0), word(step, 4)], time: word(step, 8) }));
@@ -162,10 +206,7 @@ impl Place {
     #[cold]
     fn read_large(self, number: usize, spill: &dyn Spill) -> io::Result<Step> {
         let mut step = [0; LARGE_BYTES];
-        spill.read(
-            self.from + (self.steps as usize * PACKED_BYTES + number * LARGE_BYTES) as u64,
-            &mut step,
-        )?;
+        spill.read(self.at(self.steps as usize * PACKED_BYTES + number * LARGE_BYTES), &mut step)?;
         Ok(Step {
             after: match long(&step, 0) >> 8 {
                 TOGETHER => After::Together,
@@ -179,10 +220,22 @@ impl Place {
     }
 }
 
+impl Chain {
+    #[cfg(test)]
+    pub(super) fn in_memory(&self) -> usize {
+        self.rest.as_ref().map_or(0, |rest| rest.packed.len())
+    }
+
+    /// Number of steps.
+    pub(super) fn len(&self) -> usize {
+        self.spilled as usize + self.rest.as_ref().map_or(0, |rest| rest.packed.len())
+    }
+}
+
 impl Steps {
     /// Number of steps.
     pub(super) fn len(&self) -> usize {
-        self.spilled_steps + self.rest.packed.len()
+        self.chain.spilled as usize + self.rest.packed.len()
     }
 
     /// Whether the chain is empty.
@@ -210,59 +263,70 @@ impl Steps {
         }
     }
 
-    /// Moves the steps in memory to the spill; after an error they are where they were.
+    /// Moves the steps in memory to the spill; after an error the others are where they were.
     pub(super) fn spill(&mut self, spill: &dyn Spill) -> io::Result<()> {
-        let mut places = Vec::new();
-        for packed in self.rest.packed.chunks(SEGMENT_STEPS) {
-            let mut segment = Segment { packed: packed.to_vec(), large: Vec::new() };
-            for step in &mut segment.packed {
-                let what = u64::from(step.what[1]) << 32 | u64::from(step.what[0]);
-                if what & ((1 << AFTER_BITS) - 1) == LARGE {
-                    segment.large.extend(self.rest.large.get((what >> AFTER_BITS) as usize));
-                    *step = Packed::of((segment.large.len() as u64 - 1) << AFTER_BITS | LARGE, 0);
-                }
+        let mut moved = 0;
+        let result = self.rest.packed.chunks(SEGMENT_STEPS).try_for_each(|packed| {
+            let from = spill.append(&self.rest.segment(packed).to_bytes())?;
+            if self.chain.spilled == 0 {
+                self.chain.first = from;
+            } else {
+                spill.write(self.last, &from.to_le_bytes())?;
             }
-            let from = spill.append(&segment.to_bytes())?;
-            places.push(Place { from, steps: packed.len() as u32 });
+            (self.last, moved) = (from, moved + packed.len());
+            self.chain.spilled += packed.len() as u32;
+            Ok(())
+        });
+        if result.is_ok() {
+            self.rest = Segment::default();
+        } else {
+            self.rest.packed.drain(..moved);
         }
-        self.spilled_steps += self.rest.packed.len();
-        self.spilled.extend(places);
-        self.rest = Segment::default();
-        Ok(())
+        result
+    }
+
+    /// The chain, which grows no more.
+    pub(super) fn finish(self) -> Chain {
+        let Self { mut chain, rest, .. } = self;
+        chain.rest = (!rest.packed.is_empty()).then(|| Box::new(rest));
+        chain
     }
 }
 
-/// Steps of a segment that a reader has in memory: 6 KiB, because a recording may have thousands of chains, and each run reads them.
-const PIECE_STEPS: usize = 512;
+/// Steps of a segment that a reader has in memory: 1.5 KiB, because each run reads up to thousands of chains at once.
+const PIECE_STEPS: usize = 128;
 
 /// Reads the steps of a chain in order.
 pub(super) struct Reader {
-    steps: Arc<Steps>,
-    spill: Option<Arc<dyn Spill>>,
-    /// The number of segments before the present one, and of its steps that were read.
-    segments: usize,
-    read: usize,
+    replay: Arc<Chains>,
+    chain: u32,
+    /// The number of the next step.
+    index: u32,
+    /// The present segment, and the number of its steps before those in `piece`.
+    place: Place,
+    before: u32,
     /// The latest steps that were read from the spill; the next one is at `at`.
     piece: Vec<Packed>,
-    at: usize,
-    index: usize,
+    at: u32,
     /// The latest time of a step.
     latest: u64,
 }
 
 impl Reader {
-    pub(super) fn new(steps: Arc<Steps>, spill: Option<Arc<dyn Spill>>) -> Self {
-        Self { steps, spill, segments: 0, read: 0, piece: Vec::new(), at: 0, index: 0, latest: 0 }
+    pub(super) fn new(replay: Arc<Chains>, chain: usize) -> Self {
+        let place = Place { next: replay.steps(chain).first, ..Place::default() };
+        Self { replay, chain: chain as u32, index: 0, place, before: 0, piece: Vec::new(), at: 0, latest: 0 }
     }
 
     /// The next step. The chain ends where the spill cannot be read; the spill keeps the failure.
     pub(super) fn next(&mut self) -> Option<Step> {
-        let step = if self.index < self.steps.spilled_steps {
+        let chain = self.replay.steps(self.chain as usize);
+        let step = if self.index < chain.spilled {
             self.next_spilled()
         } else {
-            let Segment { packed, large } = &self.steps.rest;
-            let packed = packed.get(self.index - self.steps.spilled_steps)?;
-            packed.unpack(self.index, self.latest, |number| large.get(number).copied())
+            let Segment { packed, large } = chain.rest.as_deref()?;
+            let packed = packed.get((self.index - chain.spilled) as usize)?;
+            packed.unpack(self.index as usize, self.latest, |number| large.get(number).copied())
         }?;
         self.index += 1;
         if let After::At(at) = step.after {
@@ -271,20 +335,58 @@ impl Reader {
         Some(step)
     }
 
-    fn next_spilled(&mut self) -> Option<Step> {
-        let spill = self.spill.as_deref()?;
-        if self.at == self.piece.len() {
-            if self.read == self.steps.spilled[self.segments].steps as usize {
-                (self.segments, self.read) = (self.segments + 1, 0);
-            }
-            self.steps.spilled.get(self.segments)?.read(self.read, spill, &mut self.piece).ok()?;
-            (self.read, self.at) = (self.read + self.piece.len(), 0);
-        }
-        let place = self.steps.spilled[self.segments];
-        let packed = *self.piece.get(self.at)?;
-        self.at += 1;
-        packed.unpack(self.index, self.latest, |number| place.read_large(number, spill).ok())
+    /// The latest time of a step that was read.
+    pub(super) const fn latest(&self) -> u64 {
+        self.latest
     }
+
+    /// Reads the next steps from the spill.
+    #[inline(never)]
+    fn read_piece(&mut self) -> Option<()> {
+        let spill = self.replay.spill.as_deref()?;
+        self.before += self.piece.len() as u32;
+        if self.before == self.place.steps {
+            self.place = Place::open(self.place.next, spill).ok()?;
+            self.before = 0;
+        }
+        self.place.read(self.before, spill, &mut self.piece).ok()?;
+        self.at = 0;
+        Some(())
+    }
+
+    fn next_spilled(&mut self) -> Option<Step> {
+        if self.at as usize == self.piece.len() {
+            self.read_piece()?;
+        }
+        let packed = *self.piece.get(self.at as usize)?;
+        self.at += 1;
+        let (place, spill) = (self.place, self.replay.spill.as_deref()?);
+        packed.unpack(self.index as usize, self.latest, |number| place.read_large(number, spill).ok())
+    }
+
+    /// The place of the step that was read last, and the latest time up to it.
+    pub(super) fn rest(&self) -> Rest {
+        let within = self.before + self.at.saturating_sub(1);
+        [self.place.from, u64::from(within) << 32 | u64::from(self.index - 1), self.latest]
+    }
+
+    /// Goes to the step at which [`rest`](Self::rest) was called, and reads it again.
+    pub(super) fn resume(&mut self, [from, numbers, latest]: Rest) -> Option<Step> {
+        self.index = submitted(numbers);
+        if self.index < self.replay.steps(self.chain as usize).spilled {
+            let spill = self.replay.spill.as_deref()?;
+            self.place = Place::open(from, spill).ok()?;
+            self.before = (numbers >> 32) as u32;
+        }
+        let step = self.next();
+        self.latest = latest;
+        step
+    }
+}
+
+/// The number of the step in the second word of a [`Reader::rest`].
+pub(super) const fn submitted(numbers: u64) -> u32 {
+    numbers as u32
 }
 
 /// A spill for tests.
@@ -304,6 +406,11 @@ pub(super) mod in_memory {
             Ok((all.len() - bytes.len()) as u64)
         }
 
+        fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
         fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
             into.copy_from_slice(&self.0.lock().unwrap()[from as usize..][..into.len()]);
             Ok(())
@@ -317,8 +424,14 @@ pub(super) mod in_memory {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Chain;
     use super::in_memory::InMemory;
     use super::*;
+
+    fn chains(steps: Steps, spill: Option<Arc<dyn Spill>>) -> Arc<Chains> {
+        let chains = vec![Chain { who: 0, steps: steps.finish() }];
+        Arc::new(Chains { chains, who: Vec::new(), names: Vec::new(), has_group: false, spill, open: false })
+    }
 
     #[test]
     fn packing_keeps_steps_of_any_size() {
@@ -343,9 +456,23 @@ mod tests {
         let mut steps = Steps::default();
         pushed.iter().for_each(|&step| steps.push(step));
         assert!(steps.rest.large.len() < pushed.len(), "some of them fit");
+        // As it is, and with a rest at each step.
         let read = |steps: Steps, spill: Option<Arc<dyn Spill>>| {
-            let mut reader = Reader::new(Arc::new(steps), spill);
-            std::iter::from_fn(|| reader.next()).collect::<Vec<_>>()
+            let chains = chains(steps, spill);
+            let mut reader = Reader::new(Arc::clone(&chains), 0);
+            let read: Vec<Step> = std::iter::from_fn(|| reader.next()).collect();
+            let mut rest = None;
+            for (number, step) in read.iter().enumerate() {
+                let mut reader = Reader::new(Arc::clone(&chains), 0);
+                if let Some(rest) = rest {
+                    let resumed = reader.resume(rest).map(|step| step.io());
+                    assert_eq!(resumed, Some(read[number - 1].io()), "step {number}");
+                }
+                assert_eq!(reader.next(), Some(*step), "step {number}");
+                rest = Some(reader.rest());
+                assert_eq!(submitted(reader.rest()[1]) as usize, number);
+            }
+            read
         };
         assert_eq!(read(steps, None), pushed);
         for every in [1, 7, pushed.len() - 1, pushed.len()] {
@@ -369,8 +496,8 @@ mod tests {
         let mut steps = Steps::default();
         (0..3 * SEGMENT_STEPS as u64 / 2).for_each(|n| steps.push(step(n)));
         steps.spill(&*memory).unwrap();
-        assert_eq!(steps.spilled.len(), 2);
-        let mut reader = Reader::new(Arc::new(steps), Some(memory));
+        assert!(steps.last > steps.chain.first, "two segments");
+        let mut reader = Reader::new(chains(steps, Some(memory)), 0);
         (0..3 * SEGMENT_STEPS as u64 / 2).for_each(|n| assert_eq!(reader.next(), Some(step(n))));
         assert_eq!(reader.next(), None);
     }
