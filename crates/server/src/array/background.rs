@@ -191,8 +191,9 @@ pub(crate) struct Activity {
     is_serving: AtomicBool,
     /// When that ended last.
     served: AtomicU64,
-    /// When the latest long turn began on a member.
+    /// When the latest long turn began on a member, and the sector at which it ends on all members.
     turn_began: AtomicU64,
+    turn_end: AtomicU64,
     touched: AtomicU64,
     sync: AtomicU8,
     /// The zone, counted from 1, in which md has begun its own traffic, as it reported; 0 for none, and once the traffic has left it.
@@ -216,6 +217,7 @@ impl Activity {
             is_serving: AtomicBool::new(false),
             served: AtomicU64::new(0),
             turn_began: AtomicU64::new(0),
+            turn_end: AtomicU64::new(0),
             touched: AtomicU64::new(0),
             sync: AtomicU8::new(Resync::Unknown as u8),
             begins: AtomicU64::new(0),
@@ -262,6 +264,23 @@ impl Activity {
                 && self.served.load(Ordering::Relaxed) < due.as_nanos()
         };
         now >= due && !waits()
+    }
+
+    /// A long turn begins at this sector.
+    fn begin_turn(&self, Sector(start): Sector, now: Time) {
+        let sectors = u64::from(Sectors::from_bytes(self.long_turns.bytes).0);
+        self.turn_end.store(start.saturating_add(sectors), Ordering::Relaxed);
+        self.turn_began.store(now.as_nanos(), Ordering::Release);
+    }
+
+    /// When the long turn began in which a request at this sector may go, and the bytes from there to its end. Members have transferred different
+    /// numbers of requests that count, and a scrub waits for the slowest one: if they did not end a turn at the same sector, the next one would begin with
+    /// the heads of those that are behind, and the others would get requests when these have answered.
+    fn turn_at(&self, Sector(start): Sector, now: Time) -> Option<(Time, u64)> {
+        let began = Time::from_nanos(self.turn_began.load(Ordering::Acquire));
+        let sectors =
+            self.turn_end.load(Ordering::Relaxed).checked_sub(start).filter(|&sectors| sectors > 0)?;
+        (began > Time::ZERO && now < began + LONG_TURN_LIMIT).then_some((began, sectors * 512))
     }
 
     fn turns(&self) -> Turns {
@@ -641,22 +660,28 @@ impl Background {
     }
 
     /// Whether a request of the background may go now. If the foreground is busy, in a turn.
-    pub(super) fn may_go(&mut self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
+    pub(super) fn may_go(&mut self, activity: &Activity, start: Sector, sectors: Sectors, now: Time) -> bool {
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(PERIOD.as_nanos()));
         if !self.is_free(activity, sectors, now) {
             if self.turn_until().is_some_and(|until| until <= now) {
                 self.turn = 0;
             }
-            if self.turn == 0 {
+            let is_in_order = activity.is_in_order();
+            if let Some((began, bytes)) = activity.turn_at(start, now).filter(|_| is_in_order) {
+                // Another member has begun it.
+                if self.long_turn.is_none_or(|own| own < began) {
+                    (self.turn, self.long_turn) = (bytes, Some(now));
+                }
+            } else if is_in_order || self.turn == 0 {
                 let due = activity.turn_after(self.allowed.max(earliest));
-                if !self.joins(activity, now) {
-                    if !activity.begins(due, now) {
-                        return false;
-                    }
-                    activity.turn_began.store(now.as_nanos(), Ordering::Relaxed);
+                if !activity.begins(due, now) {
+                    return false;
                 }
                 self.turn = activity.turns().bytes;
-                self.long_turn = activity.is_in_order().then_some(now);
+                self.long_turn = is_in_order.then_some(now);
+                if is_in_order {
+                    activity.begin_turn(start, now);
+                }
             }
             self.turn = self.turn.saturating_sub(sectors.bytes());
             self.passes = true;
@@ -664,16 +689,6 @@ impl Background {
         // What went while the member was unused counts.
         self.allowed = self.allowed.clamp(earliest, now + PERIOD) + activity.time_of(sectors.bytes());
         true
-    }
-
-    /// Whether another member has begun a long turn in which this one has no part yet. Members have transferred different numbers of requests that
-    /// count, and a scrub waits for the slowest one.
-    fn joins(&self, activity: &Activity, now: Time) -> bool {
-        let began = Time::from_nanos(activity.turn_began.load(Ordering::Relaxed));
-        activity.is_in_order()
-            && began > Time::ZERO
-            && now < began + LONG_TURN_LIMIT
-            && self.long_turn.is_none_or(|own| own < began)
     }
 
     /// When a long turn ends if no further request of the background begins or ends.

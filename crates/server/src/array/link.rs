@@ -130,7 +130,7 @@ impl Link {
         if self.held.is_empty() {
             self.background.arrived(now);
         }
-        if !self.held.is_empty() || !self.background.may_go(activity, sectors, now) {
+        if !self.held.is_empty() || !self.background.may_go(activity, start, sectors, now) {
             activity.held.fetch_add(1, Ordering::Relaxed);
             self.held.push_back((front, operation));
             return None;
@@ -138,15 +138,22 @@ impl Link {
         Some((operation, true))
     }
 
+    /// The held operation that goes next: the first by its address, as members end a turn at the same one.
+    fn first_held(&self) -> Option<usize> {
+        (0..self.held.len()).min_by_key(|&index| self.held[index].1.start)
+    }
+
     /// A held operation that may go now.
     pub(crate) fn release(&mut self, now: Time) -> Option<(FrontIndex, NewOperation)> {
-        let sectors = self.held.front()?.1.sectors;
-        self.background.may_go(&self.hub.activity, sectors, now).then(|| self.held.pop_front()).flatten()
+        let index = self.first_held()?;
+        let NewOperation { start, sectors, .. } = self.held[index].1;
+        let goes = self.background.may_go(&self.hub.activity, start, sectors, now);
+        goes.then(|| self.held.remove(index)).flatten()
     }
 
     /// When the device must call again.
     pub(crate) fn next_event(&self, now: Time) -> Option<Time> {
-        let held = self.held.front();
+        let held = self.first_held().map(|index| &self.held[index]);
         let held = held.map(|(_, held)| self.background.look_again(&self.hub.activity, held.sectors, now));
         let coordinator = if self.hub.is_coordinated() { self.hub.next_event() } else { None };
         let coordinator = coordinator.map(|at| at.max(self.busy_until));

@@ -303,7 +303,9 @@ fn the_least_rate_is_kept_beside_readers_in_order() {
                      recognised; {drive}, late by {late}"
                 );
                 println!("{what}");
-                assert!((least * percent / 100..=least * 102 / 100).contains(&scrub), "{what}");
+                // 20 s can have one turn more.
+                let most = least + (least / 2).min(4 << 20) / 20;
+                assert!((least * percent / 100..=most).contains(&scrub), "{what}");
                 assert!(readers > without * share / 100, "{what}");
                 // Of the first zones no request is recognised.
                 assert!(all - recognised < 90 + all / 50, "{what}");
