@@ -6,11 +6,14 @@ use std::thread;
 
 use disks::array::{Arrangement, Layout};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
-use elevator::{Op, Request, RequestId, Sector, Sectors, Span, Time, TuneError, Value};
+use elevator::queue::Token;
+use elevator::{Flags, Op, Request, RequestId, Sector, Sectors, Span, Time, TuneError, Value};
 
-use super::Hub;
-use super::background::Activity;
+use super::background::{Activity, Resync};
 use super::hub::{Frontiers, Message, Note};
+use super::{Hub, Link};
+use crate::backend::Payload;
+use crate::operation::NewOperation;
 use crate::poller::Bell;
 
 /// What a [`Counting`] coordinator received.
@@ -268,4 +271,27 @@ fn the_end_of_a_service_has_passed_for_every_member() {
 #[test]
 fn a_report_on_a_service_that_has_ended_is_ignored() {
     assert_eq!(directed(&[9, 5, 9], &[0, 1, 2, 3]).1, [2, 3]);
+}
+
+/// Members end a turn at the same sector, so a member must not wait behind a row of the next turn that arrived first.
+#[test]
+fn held_requests_go_in_the_order_of_their_addresses() {
+    let layout = Layout::new(Arrangement::Parity(1), 3, Sectors(128), 0, 1 << 40).unwrap();
+    let hub = Hub::new(counting().0, 3, Activity::new(3, 1 << 20));
+    let _ = hub.layout.set(layout);
+    let now = Time::ZERO + Span::from_millis(1010);
+    hub.activity.set_sync(Resync::Active, Some(&layout), now);
+    let mut link = Link::new(hub, Member(0), Arc::new(Bell::new().unwrap()));
+    link.arrives(now, Token(0), (Op::Read, Sector(1 << 30), Sectors(8)), false);
+    for row in [2, 0, 3, 1] {
+        let (start, sectors, flags) = (Sector(row * 128), Sectors(128), Flags::default());
+        let payload = Payload::None;
+        let operation =
+            NewOperation { cookie: row, op: Op::Read, start, sectors, flags, process: None, payload };
+        assert!(link.hold(now, 0, operation).is_none(), "row {row} waits for a turn");
+    }
+    assert!(link.release(now).is_none());
+    let due = Time::ZERO + Span::from_millis(1500);
+    let rows: Vec<_> = std::iter::from_fn(|| link.release(due)).map(|(_, held)| held.cookie).collect();
+    assert_eq!(rows, [0, 1, 2, 3]);
 }
