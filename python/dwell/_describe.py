@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import os
 import re
@@ -17,12 +18,15 @@ from ._errors import InputError
 Need = Literal["array", "script"]
 #: What schedulers receive about processes.
 Identity = Literal["shown", "hidden", "same"]
+#: A field of a recording.
+Field = Literal["time", "offset", "bytes", "op", "process", "completed"]
 #: The unit of times that are numbers.
 TimeUnit = Literal["s", "ms", "us", "100ns", "ns"]
 
 _UNITS = {"ns": 1, "100ns": 100, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
+_FIELDS = get_args(Field)
 _OPTIONAL = ("process", "completed")
+_TIMES = ("time", "completed")
 
 
 def nanoseconds(value: int | float | str | None, what: str) -> int | None:
@@ -67,7 +71,13 @@ def _names(table: Any) -> list[str]:
 def _readable(name: str, column: Any) -> Any:
     """The column itself if the native part can read it in place; otherwise a NumPy array with its values."""
     module = type(column).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(column, "columns"):
+        if column.shape[1] != 1:
+            raise InputError(f"column '{name}' is a table of several columns; select one")
+        column = column.iloc[:, 0]
     if module == "pandas" and hasattr(column, "to_numpy"):
+        if name == "op" and (missing := column.isna().to_numpy().nonzero()[0]).size:
+            raise _missing(name, missing[0] + 1)
         if name != "op" and getattr(column.dtype, "kind", "") == "O":
             return _of_objects(name, column.astype(object).where(column.notna(), None).tolist())
         if type(column.dtype).__name__ == "SparseDtype":
@@ -102,20 +112,31 @@ def _of_objects(name: str, values: list[Any]) -> Any:
     """Python's objects as an array of numbers or text."""
     import numpy
 
-    if name != "op":
-        for row, value in enumerate(values, 1):
-            if isinstance(value, str):
-                raise InputError(f"columns, row {row}, column '{name}': text is no number ({value!r}); convert the column to numbers")
-            if value is None and name not in _OPTIONAL:
-                raise InputError(f"columns, row {row}, column '{name}': there is no value")
-        if None in values:
-            try:
-                import pyarrow
-            except ImportError:
-                raise InputError(f"column '{name}' has rows without a value: install pyarrow, or give an Arrow array with nulls") from None
-            return pyarrow.array(values)
+    values = [None if _is_missing(name, value) else value for value in values]
+    for row, value in enumerate(values, 1):
+        if value is None and name not in _OPTIONAL:
+            raise _missing(name, row)
+        if value is not None and name != "op" and not isinstance(value, numbers.Real):
+            what = f"text is no number ({value!r})" if isinstance(value, str) else f"{shown(value)} is no number"
+            advice = "convert the column to numbers" if isinstance(value, str) or name not in _TIMES else "convert the column to numbers, or to numpy's datetime64[ns]"
+            raise InputError(f"columns, row {row}, column '{name}': {what}; {advice}")
+    if any(value is None for value in values):
+        try:
+            import pyarrow
+        except ImportError:
+            raise InputError(f"column '{name}' has rows without a value: install pyarrow, or give an Arrow array with nulls") from None
+        return pyarrow.array(values)
     array = numpy.array(values)
     return array.astype("U") if array.dtype.kind == "O" else array
+
+
+def _is_missing(name: str, value: Any) -> bool:
+    """None, pandas' NA and NaT; NaN among text. Among numbers, the native part reads NaN."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (name == "op" and isinstance(value, float) and math.isnan(value))
+
+
+def _missing(name: str, row: int) -> InputError:
+    return InputError(f"columns, row {row}, column '{name}': there is no value")
 
 
 def _unmasked(name: str, column: Any) -> Any:
@@ -218,7 +239,7 @@ class Trace:
 
     @classmethod
     def from_table(
-        cls, table: Any, columns: Mapping[str, str] | None = None, *, time_unit: TimeUnit = "s", name: str = "table"
+        cls, table: Any, columns: Mapping[Field, str] | None = None, *, time_unit: TimeUnit = "s", name: str = "table"
     ) -> Trace:
         """A recording from a table: a pyarrow or polars table is read in place, others column by column as in ``from_columns``.
 
@@ -226,8 +247,8 @@ class Trace:
         """
         if columns is not None and not isinstance(columns, Mapping):
             raise TypeError(f"columns is {type(columns).__name__}; it is a dictionary of the fields with other names, such as {{'time': 'start_s'}}")
-        columns = dict(columns or {})
-        for field, column in columns.items():
+        renamed: dict[str, str] = {**(columns or {})}
+        for field, column in renamed.items():
             text("a key of columns", field)
             text(f"columns[{field!r}]", column)
             if field not in _FIELDS:
@@ -235,10 +256,10 @@ class Trace:
         if type(table).__name__ == "LazyFrame":
             raise InputError(f"{name}: a LazyFrame has no rows yet; pass its collect()")
         known = _names(table)
-        names = [(field, columns.get(field, field)) for field in _FIELDS if field in columns or not known or field in known]
+        names = [(field, renamed.get(field, field)) for field in _FIELDS if field in renamed or not known or field in known]
         if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
             # The columns of a stream are known when it is read.
-            needed = [(field, wanted, field in columns or field not in _OPTIONAL) for field, wanted in names]
+            needed = [(field, wanted, field in renamed or field not in _OPTIONAL) for field, wanted in names]
             return cls._of("table", text("name", name), table, needed, _unit(time_unit))
         if doubled := [wanted for _, wanted in names if known.count(wanted) > 1]:
             raise InputError(f"{name}: two columns are called '{doubled[0]}'; rename one")

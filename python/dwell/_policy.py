@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,25 +19,26 @@ def _default(method: Method) -> Method:
     return method
 
 
-class Policy:
+class Policy(abc.ABC):
     """The base of a scheduler written in Python, for teaching: the simulation calls it with the GIL, and policies run one after another.
 
     A policy is a state machine: the queue calls it with events and their times (``now``, nanoseconds of virtual time), and ``next`` returns a
-    decision. It has no clock, no thread and no randomness. ``insert``, ``merged`` and ``next`` are required.
+    decision. It has no clock, no thread and no randomness. ``insert``, ``merged`` and ``next`` are required: Python makes no object of a
+    class that lacks one (``TypeError``).
     """
 
+    @abc.abstractmethod
     def insert(self, now: int, request: Request) -> None:
         """A request entered the queue."""
-        raise NotImplementedError(f"policy {type(self).__name__}: define the method insert")
 
+    @abc.abstractmethod
     def merged(self, now: int, request: Request, growth: Growth) -> None:
         """A queued request grew: ``request`` is its new state. ``growth.absorbed`` is the id of a queued request that became part of it
         and has ended, or None."""
-        raise NotImplementedError(f"policy {type(self).__name__}: define the method merged")
 
+    @abc.abstractmethod
     def next(self, now: int, view: View) -> Dispatch | Hold | Request | int | None:
         """The device has a free slot: the request to send, a ``Hold``, or None if nothing is queued. A dispatched request leaves the policy."""
-        raise NotImplementedError(f"policy {type(self).__name__}: define the method next")
 
     @_default
     def completed(self, now: int, request: Request, outcome: str) -> None:

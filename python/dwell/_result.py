@@ -193,17 +193,19 @@ class Comparison(Tables):
         lines = [f"{self.workload} on {self.drive}"]
         width = max(len(row["scheduler"]) for row in self.runs)
         for row in self._ordered:
-            times = f"mean {_time(row['mean_ns'])}, 99% {_time(row['p99_ns'])}"
+            times = "no latencies" if row["mean_ns"] is None else f"mean {_time(row['mean_ns'])}, 99% {_time(row['p99_ns'])}"
             lines.append(f"  {row['scheduler']:<{width}}  {row['mb_per_s']:>8.3f} MB/s  {times}")
         return "\n".join(lines)
 
 
 def _plain(process: Row) -> Row:
-    """The fields of a process; latencies become columns of their own."""
+    """The fields of a process; latencies become columns of their own, with no times where there are no requests."""
     row: Row = {}
     for name, value in process.items():
         if isinstance(value, dict):
-            row.update({f"{name}_{key}": inner for key, inner in value.items() if not isinstance(inner, (dict, list))})
+            is_none = value.get("count") == 0
+            plain = {key: inner for key, inner in value.items() if not isinstance(inner, (dict, list))}
+            row.update({f"{name}_{key}": None if is_none and key != "count" else inner for key, inner in plain.items()})
         elif not isinstance(value, list):
             row[name] = value
     return row

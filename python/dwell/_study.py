@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import os
 import pathlib
-import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from . import _arguments, _native
 from ._arguments import needs, one_of
@@ -44,9 +43,9 @@ class StudyResult:
         self.folder = folder
         self._place = place
         self.executed, self.skipped, problems = ended
+        self._runs = runs
         self._ids = runs.ids()
         self.notes = runs.notes()
-        self._names = runs.names()
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title, problems)
 
     def _path(self, table: Table) -> pathlib.Path:
@@ -69,17 +68,12 @@ class StudyResult:
         if table != "runs":
             return found
         # The rows have the names at the time of the run, and files may have been renamed since. A run without a drive has that of the default or the script.
-        names = ("workload", "drive", "machine")
-        columns = {name: found[name].to_pylist() for name in (*names, "failure")}
-        for row, (run, _) in enumerate(places):
-            stored = [columns[name][row] for name in names]
-            present = [new or old for new, old in zip(self._names[run], stored)]
-            for name, value in zip(names, present):
-                columns[name][row] = value
-            if failure := columns["failure"][row]:
-                columns["failure"][row] = _renamed(failure, stored, present)
+        names = ("workload", "drive", "machine", "failure")
+        stored = zip(*(found[name].to_pylist() for name in names))
+        rows = self._runs.renamed([(run, *values) for (run, _), values in zip(places, stored)])
+        columns = dict(zip(names, zip(*rows)))
         for name, values in columns.items():
-            found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(values, pyarrow.string()))
+            found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(list(values), pyarrow.string()))
         return found
 
     def to_pandas(self, table: Table = "runs") -> pandas.DataFrame:
@@ -122,13 +116,12 @@ def report_path(path: str | os.PathLike[str]) -> pathlib.Path:
     return found
 
 
-def _renamed(text: str, stored: Sequence[str | None], present: Sequence[str | None]) -> str:
-    """A reason with the present names of files."""
-    names = {old: new for old, new in zip(stored, present) if old and new and old != new}
-    if not names:
-        return text
-    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w./-])({pattern})(?![\w/-])", lambda found: names[found[0]], text)
+class Client(Protocol):
+    """A ``distributed.Client``."""
+
+    def submit(self, func: Any, *args: Any, **kwargs: Any) -> Any: ...
+
+    def nthreads(self) -> Any: ...
 
 
 def _connected(address: str) -> Any:
@@ -138,7 +131,9 @@ def _connected(address: str) -> Any:
         from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
-    if not address.startswith(("inproc://", "ucx://")):
+    if address.startswith("inproc://"):
+        raise InputError(f"{address}: is the address of a scheduler in this process; pass its client (client=...), or start a scheduler with 'dask scheduler'")
+    if not address.startswith("ucx://"):
         # A client whose address is wrong would print a traceback when it is collected.
         try:
             get_address_host_port(address)
@@ -147,14 +142,24 @@ def _connected(address: str) -> Any:
     try:
         return Client(address, timeout="10s")
     except (OSError, ValueError) as error:
+        if (cause := str(error)) and "TLS" in cause:
+            raise _unusable(address, error) from None
         raise InputError(f"{address}: no Dask scheduler answers: {error}; start one with 'dask scheduler'") from None
+    except (TypeError, ImportError, RuntimeError, AttributeError) as error:
+        # Of the transport: no certificates are configured (tls, wss), or its package is not installed (ucx).
+        raise _unusable(address, error) from None
+
+
+def _unusable(address: str, error: Exception) -> InputError:
+    scheme = address.partition("://")[0]
+    return InputError(f"{address}: Dask cannot use {scheme} here: {error}; configure it for Dask (distributed.comm), or use a tcp:// address")
 
 
 def study(
     file: str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    client: Any = None,
+    client: Client | str | None = None,
     only: Sequence[str] = (),
     jobs: int | None = None,
     _copies: dict[str, list[tuple[str, str]]] | None = None,

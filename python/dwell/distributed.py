@@ -25,8 +25,10 @@ def _end_with_parent() -> None:
         pass  # Not Linux.
 
 
-#: The exit code for the command 'dwell study' after an error that is printed.
+#: The exit code for the command 'dwell study' after an error whose text is on standard output.
 EXPLAINED = 3
+#: The same after a wrong argument.
+USAGE = 5
 #: The one after runs that could not be executed, whose reasons are printed; standard output has them as JSON.
 INCOMPLETE = 4
 
@@ -117,8 +119,12 @@ def main(arguments: list[str] | None = None) -> int:
             return INCOMPLETE
         raise Error(f"{'1 run' if len(errors) == 1 else f'{len(errors)} runs'} could not be executed; the same command tries again")
     except Error as error:
+        is_usage = isinstance(error, InputError)
+        if given.child:
+            print(error)
+            return USAGE if is_usage else EXPLAINED
         print(f"dwell: {error}", file=sys.stderr)
-        return EXPLAINED if given.child else 2 if isinstance(error, InputError) else 1
+        return 2 if is_usage else 1
     except KeyboardInterrupt:
         if not given.child:
             print("dwell: interrupted: complete runs are kept; the same command continues", file=sys.stderr)

@@ -250,6 +250,19 @@ impl Column {
         self.chunks.iter().flat_map(|chunk| (0..chunk.length).map(|index| chunk.value(index)))
     }
 
+    /// What times of the column count from: those of two columns with different ones cannot be compared.
+    pub(crate) fn clock(&self) -> &'static str {
+        // NumPy's durations are 'm8', Arrow's 'tD'; Arrow's time stamps are 'ts', the unit, a colon and the zone.
+        let name = self.type_name.trim_start_matches(['<', '>', '|']);
+        let zone = name.starts_with("ts").then(|| name.split_once(':').map_or("", |(_, zone)| zone));
+        match zone {
+            _ if self.ticks.is_none() => "numbers",
+            _ if name.starts_with("m8") || name.starts_with("tD") => "durations",
+            Some(zone) if !zone.is_empty() => "time stamps with a zone",
+            _ => "time stamps without a zone",
+        }
+    }
+
     /// The column, if its type is one that this library reads.
     pub(crate) fn checked(self, name: &str) -> PyResult<Self> {
         if self.is_read {

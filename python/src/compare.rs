@@ -82,7 +82,18 @@ pub(crate) fn compare(
         });
     }
     share_limit(&mut runs);
+    tell_apart(&mut runs);
     Ok(results(&device, &options, &opened, &runs).to_string())
+}
+
+/// Numbers the runs of schedulers with one name: policies may have any.
+fn tell_apart(runs: &mut [Run]) {
+    for last in (1..runs.len()).rev() {
+        let before = runs[..last].iter().filter(|run| run.scheduler == runs[last].scheduler).count();
+        if before > 0 {
+            runs[last].scheduler += &format!(" ({})", before + 1);
+        }
+    }
 }
 
 /// A scheduler of the comparison.

@@ -5,7 +5,7 @@ use elevator::{PriorityClass, Tunable};
 use evaluation::device::Device;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt};
+use pyo3::types::{PyBool, PyDict, PyInt};
 
 use crate::error::{contained, input};
 
@@ -149,13 +149,19 @@ impl Dispatch {
     }
 }
 
+/// Whether an argument is a whole number; True and False are none.
+fn is_number(given: &Bound<'_, PyAny>) -> bool {
+    given.is_instance_of::<PyInt>() && !given.is_instance_of::<PyBool>()
+}
+
 /// The id of a request, or an id itself.
 pub(crate) fn request_id(request: &Bound<'_, PyAny>) -> PyResult<u32> {
     if let Ok(request) = request.cast::<Request>() {
         return Ok(request.get().id);
     }
-    request.extract().map_err(|_| match request.get_type().name() {
-        _ if request.is_instance_of::<PyInt>() => {
+    let id = if is_number(request) { request.extract().ok() } else { None };
+    id.ok_or_else(|| match request.get_type().name() {
+        _ if is_number(request) => {
             input(format!("Dispatch: request={request} is no id; ids are from 0 to 2^32 - 1"))
         }
         Ok(kind) => PyTypeError::new_err(format!("Dispatch: request is {kind}; give a Request or its id")),
@@ -189,11 +195,11 @@ impl Hold {
     #[pyo3(signature = (until, reason=None), text_signature = "(until, reason='waits')")]
     fn new(until: Option<&Bound<'_, PyAny>>, reason: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let until = until.map(|until| match until.extract::<u64>() {
-            Ok(until) => Ok(until),
-            Err(_) if until.is_instance_of::<PyInt>() => {
+            Ok(number) if !until.is_instance_of::<PyBool>() => Ok(number),
+            Err(_) if is_number(until) => {
                 Err(input(format!("Hold: until={until} is no time; virtual time is from 0 to 2^64 - 1 ns")))
             }
-            Err(_) => {
+            _ => {
                 let kind = until.get_type().name()?;
                 Err(PyTypeError::new_err(format!(
                     "Hold: until is {kind}; give nanoseconds of virtual time as a whole number, or None"
@@ -265,6 +271,9 @@ pub(crate) fn scheduler(text: &str, settings: Vec<(String, String)>) -> PyResult
     contained(|| {
         let mut spec = Spec::parse(text).map_err(input)?;
         for (name, value) in settings {
+            if spec.sets(&name) {
+                return Err(input(format!("'{name}' is set in '{text}' and as an argument; leave one out")));
+            }
             spec = spec.with_tunable(&name, &value).map_err(input)?;
         }
         Ok(spec.to_string())

@@ -68,13 +68,17 @@ impl Runs {
         self.runs.iter().map(|run| run.id.clone()).collect()
     }
 
-    /// The names of each run's workload, drive and machine in this study.
-    fn names(&self) -> Vec<(String, Option<String>, Option<String>)> {
-        let name = |input: &Option<::study::Input>| input.as_ref().map(|input| input.name.clone());
-        self.runs
-            .iter()
-            .map(|run| (run.workload.name.clone(), name(&run.drive), name(&run.machine)))
-            .collect()
+    /// Of rows with the number of a run, and the names of workload, drive and machine and the failure at the time of the run: these four with the present names.
+    fn renamed(
+        &self,
+        rows: Vec<(usize, ::study::Names, Option<String>)>,
+    ) -> PyResult<Vec<(::study::Names, Option<String>)>> {
+        let row = |(index, stored, failure): (usize, ::study::Names, Option<String>)| {
+            let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err("no such run"))?;
+            let failure = failure.map(|failure| run.renamed(&failure, &stored));
+            Ok((run.names(stored), failure))
+        };
+        rows.into_iter().map(row).collect()
     }
 
     /// The descriptions of runs as JSON, from which another process executes them.

@@ -11,7 +11,6 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use traces::{DeviceId, Oddity, Pid, Record, Rwbs};
-use workloads::Workload;
 use workloads::replay::{Closed, Open};
 
 use crate::background::in_background;
@@ -220,19 +219,20 @@ impl Columns {
             ));
         }
         let by_time = in_loops.is_none();
-        let (workload, oddities): (Box<dyn Workload>, _) = match in_loops {
-            Some((builder, oddities)) => (Box::new(builder.finish(&self.name, &|_| None)), oddities),
+        let (replay, oddities) = match in_loops {
+            Some((builder, oddities)) => (builder.finish(&self.name, &|_| None), oddities),
             None => {
                 let mut builder = Open::default();
                 let oddities = self.records(capacity, &mut |record| builder.push(record))?;
-                (Box::new(builder.finish(&self.name, &|_| None)), oddities)
+                (builder.finish(&self.name, &|_| None), oddities)
             }
         };
+        notes.extend(replay.note().map(|note| format!("{}: {note}", self.name)));
         notes.extend(oddities.iter().map(|(oddity, count, first)| {
             format!("{}: {count} {} (first: row {})", self.name, oddity.as_str(), first + 1)
         }));
         Ok(Opened {
-            workload,
+            workload: Box::new(replay),
             notes,
             missing: Vec::new(),
             by_time,
@@ -433,6 +433,15 @@ impl Rows<'_> {
             Value::Real(ticks) if ticks.is_nan() => Ok(None),
             Value::Whole(NOT_A_TIME) if column.ticks.is_some() => Ok(None),
             value => {
+                let clocks = [&self.columns.time, column].map(Column::clock);
+                if clocks[0] != clocks[1] {
+                    let types = [&self.columns.time, column].map(|column| &column.type_name);
+                    let problem = format!(
+                        "it has {} ('{}'), and 'time' has {} ('{}'); convert one of them",
+                        clocks[1], types[1], clocks[0], types[0]
+                    );
+                    return Err(self.wrong("completed", &problem));
+                }
                 let completed = Time::from_nanos(self.time("completed", column, value)?);
                 if completed < at {
                     return Err(self.wrong("completed", "earlier than 'time' of the same row"));

@@ -14,6 +14,7 @@ import pyarrow
 import pytest
 
 import dwell
+import fifo
 
 RECORDING = pathlib.Path(__file__).resolve().parents[2] / "recordings" / "two-greps-and-a-copy.ftrace.gz"
 PROGRAM = os.environ.get("DWELL_PROGRAM") or pathlib.Path(sysconfig.get_path("scripts")) / "dwell"
@@ -271,3 +272,32 @@ def test_a_missing_package_is_named(method, package, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
     with pytest.raises(dwell.InputError, match=rf"{method}\(\) needs the package {package}: pip install {package}"):
         getattr(result, method)()
+
+
+def test_a_setting_in_the_name_and_as_an_argument():
+    for name, key in [("bfq{slice_idle=4ms}", "slice_idle"), ("stream(deadline{fifo_batch=8})", "fifo_batch")]:
+        with pytest.raises(dwell.InputError, match=f"'{key}' is set in '{name[:4]}.*' and as an argument; leave one out"):
+            dwell.Scheduler(name, **{key: "5ms" if key == "slice_idle" else 5})
+
+
+def test_truth_values_are_no_numbers():
+    for wrong in (lambda: dwell.Hold(True), lambda: dwell.Dispatch(True)):
+        with pytest.raises(TypeError, match="is bool; give"):
+            wrong()
+
+
+def test_results_without_latencies():
+    flushes = dwell.Trace.from_columns([0, 1], [0, 0], [0, 0], ["flush", "flush"], completed=[0.5, 1.5])
+    result = dwell.compare(flushes, "noop")
+    assert "no latencies" in repr(result)
+    (process,) = result.table("processes")
+    assert process["writes_count"] == 0 and process["writes_mean_ns"] is None and result.runs[0]["write_mean_ns"] is None
+
+
+def test_policies_of_one_name_can_be_told_apart(columns):
+    class Fifo(fifo.Fifo):
+        name = "noop"
+
+    trace = dwell.Trace.from_columns(**columns, time_unit="ns")
+    names = [run["scheduler"] for run in dwell.compare(trace, [Fifo, "noop", Fifo]).runs]
+    assert names == ["noop", "noop (2)", "noop (3)"]

@@ -225,8 +225,10 @@ def test_wrong_policies():
 
     with pytest.raises(dwell.InputError, match="policy Nothing: it has no method 'insert'"):
         run(Nothing)
-    with pytest.raises(NotImplementedError, match="policy Policy: define the method next"):
+    with pytest.raises(TypeError, match="abstract class Policy .*insert.*merged.*next"):
         run(dwell.Policy)
+    with pytest.raises(TypeError, match="abstract class Policy"):
+        dwell.check_policy(dwell.Policy)
     with pytest.raises(TypeError, match="give the class itself"):
         dwell.check_policy(Fifo())
 

@@ -595,6 +595,12 @@ def test_a_client_by_its_address(study, tmp_path, cluster):
         with pytest.raises(dwell.InputError, match="is no address of a Dask scheduler: .*; write it as tcp://host:8786"):
             dwell.study(study, tmp_path / "none", client=address)
 
+    for address in ("tls://127.0.0.1:1", "wss://127.0.0.1:1"):
+        with pytest.raises(dwell.InputError, match=f"^{address}: Dask cannot use {address[:3]} here: .*TLS"):
+            dwell.study(study, tmp_path / "none", client=address)
+    with pytest.raises(dwell.InputError, match="inproc://x: is the address of a scheduler in this process"):
+        dwell.study(study, tmp_path / "none", client="inproc://x")
+
     class Closed:
         status = "closed"
         submit = nthreads = None
@@ -651,7 +657,8 @@ def test_the_command(study, tmp_path, cluster):
     assert f"{RUNS} runs executed" in ended.stderr and "regret" in ended.stdout
     assert contents(tmp_path / "out") == contents(tmp_path / "program")
     ended = subprocess.run([*command[:3], "tcp://127.0.0.1:1", *command[4:]], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
-    assert ended.returncode == 1 and "tcp://127.0.0.1:1: no Dask scheduler answers" in ended.stderr, ended.stderr
+    assert ended.returncode == 2 and "tcp://127.0.0.1:1: no Dask scheduler answers" in ended.stderr, ended.stderr
+    assert len(ended.stderr.splitlines()) == 2, ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -450,3 +450,44 @@ def test_impossible_values_in_parquet_are_left_out(columns, tmp_path):
     pyarrow.parquet.write_table(doubled, path)
     with pytest.raises(dwell.InputError, match="has two columns 'bytes'; rename or remove one"):
         dwell.compare(path, ["noop"], "ssd-sata")
+
+
+def test_objects_that_are_no_numbers_are_named_by_type(columns):
+    import datetime
+    import decimal
+
+    times = pandas.Series([pandas.Timestamp(1_000_000_000 + n) for n in range(400)], dtype=object)
+    with pytest.raises(dwell.InputError, match=r"row 1, column 'time': Timestamp .* is no number; convert the column to numbers, or to numpy's datetime64\[ns\]"):
+        made(columns, time=times)
+    for value, expected in [(datetime.timedelta(0), "timedelta"), (decimal.Decimal(1), "Decimal")]:
+        with pytest.raises(dwell.InputError, match=f"row 1, column 'completed': {expected} .* is no number"):
+            made(columns, completed=[value] * 400)
+
+
+def test_missing_values_among_objects(columns):
+    completed = columns["completed"].tolist()
+    expected = results(made(columns, completed=[*completed[:-1], None]))
+    assert results(made(columns, completed=[*completed[:-1], pandas.NA])) == expected
+    for nothing in (None, float("nan"), pandas.NA):
+        operations = ["read"] * 399 + [nothing]
+        for op in (operations, numpy.array(operations, object), pandas.Series(operations, dtype=object), pandas.Series(operations).astype("category")):
+            with pytest.raises(dwell.InputError, match="row 400, column 'op': there is no value"):
+                made(columns, op=op)
+
+
+def test_a_frame_in_place_of_a_column(columns):
+    frame = pandas.DataFrame({"offset": columns["offset"]})
+    assert results(made(columns, offset=frame)) == results(made(columns))
+    with pytest.raises(dwell.InputError, match="column 'offset' is a table of several columns; select one"):
+        made(columns, offset=pandas.DataFrame(columns))
+
+
+def test_times_of_different_clocks(columns):
+    stamps = {name: pandas.Series(columns[name]).astype("datetime64[ns]") for name in ("time", "completed")}
+    zoned = stamps["completed"].dt.tz_localize("UTC")
+    expected = results(made(columns))
+    assert results(made(columns, **stamps)) == expected
+    assert results(made(columns, time=stamps["time"].dt.tz_localize("UTC"), completed=zoned.dt.tz_convert("Asia/Tokyo"))) == expected
+    for completed, kind in [(columns["completed"] / 1e9, "numbers"), (zoned, "time stamps with a zone"), (columns["completed"].astype("m8[ns]"), "durations")]:
+        with pytest.raises(dwell.InputError, match=f"row 1, column 'completed': it has {kind} .*, and 'time' has time stamps without a zone .*; convert one"):
+            results(made(columns, time=stamps["time"], completed=completed))

@@ -7,8 +7,13 @@ import dwell
 import numpy
 
 
-class Mine(dwell.Policy):
-    pass
+class Half(dwell.Policy):
+    def insert(self, now: int, request: dwell.Request) -> None: ...
+    def merged(self, now: int, request: dwell.Request, growth: dwell.Growth) -> None: ...
+
+
+class Mine(Half):
+    def next(self, now: int, view: dwell.View) -> None: ...
 
 
 result = dwell.compare("io.csv", Mine)
@@ -20,7 +25,7 @@ dwell.compare("io.csv", (name for name in dwell.Scheduler.all()))
 result.to_pandas("distribution"), result.to_arrow("processes"), result.to_polars(), result.table("runs"), result.plot_latency("write")
 dwell.study("study.toml").to_pandas("windows")
 dwell.Trace.from_columns(numpy.zeros(1), [0], [512], ["read"], time_unit="100ns")
-dwell.Trace.from_table({}, time_unit="ms"), dwell.Trace("io.csv", unit="us")
+dwell.Trace.from_table({}, {"time": "start"}, time_unit="ms"), dwell.Trace("io.csv", unit="us")
 """
 
 WRONG = """
@@ -40,6 +45,9 @@ dwell.Trace.from_columns([0], [0], [512], ["read"], time_unit="m")
 dwell.Trace.from_table({}, time_unit="m")
 dwell.Trace("io.csv", unit="m")
 dwell.Scheduler.all("disk")
+dwell.Trace.from_table({}, {"tyme": "start"})
+dwell.study("study.toml", client=5)
+dwell.check_policy(lambda: Half())
 """
 
 

@@ -210,6 +210,11 @@ fn hosts_import_what_others_have_learned() {
         Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
     analyser.restore(state.expect("saved")).expect("the tuner accepts it");
     fails(&["patterns", "--database", &new, "--drive", "b disk", "import", &all], 2, "no load in");
+    // Such as an export that was cut.
+    let empty = hosts.write("empty", "");
+    for command in [&["merge", &hosts.path("new"), &all, &empty][..], &["import", &all, &empty]] {
+        fails(&[&["patterns"], command].concat(), 6, "empty: no load; export it again");
+    }
 }
 
 #[test]

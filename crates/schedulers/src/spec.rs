@@ -210,6 +210,15 @@ impl Spec {
         set.map_or(tunable.default, |(_, value)| *value)
     }
 
+    /// Whether the text that was parsed, or [`with_tunable`](Self::with_tunable), set this tunable of the policy or, if it has none of that name, of the wrapped one.
+    #[must_use]
+    pub fn sets(&self, name: &str) -> bool {
+        match (self.listing.tunable(name), &self.inside) {
+            (None, Some(inside)) => inside.sets(name),
+            _ => self.settings.iter().any(|(known, _)| known.name == name),
+        }
+    }
+
     /// Whether the policy, or the wrapped one, has a part above the block layer.
     #[must_use]
     pub fn is_split(&self) -> bool {

@@ -53,7 +53,7 @@ pub use execute::{Executor, Rows};
 pub use file::{Copies, Study};
 pub use parquet_file::{read_table, write_table};
 pub use store::{Files, NOT_BUILT, Store, complete, encode};
-pub use summary::{Front, Scheduler, Summary, dominates, problem_lines};
+pub use summary::{Front, Names, Scheduler, Summary, dominates, problem_lines};
 pub use table::{Cell, Field, PROCESSES, RUNS, Type, WINDOWS};
 
 /// The version, and a hash of the sources that determine results.

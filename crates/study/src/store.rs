@@ -5,7 +5,7 @@
 //! | `runs/part-*.parquet` | one row for each run |
 //! | `processes/part-*.parquet` | one row for each process of a run |
 //! | `windows/part-*.parquet` | one row for each window of a run, if the study has windows |
-//! | `pending/*.json` | the rows of runs that are in no part yet; a file is named after the first of these runs |
+//! | `pending/*.json` | the rows of runs that are in no part yet, and in a last line their checksum; a file is named after the first of these runs |
 //! | `lock` | locked while a process writes |
 //!
 //! A file appears under its name when it is complete. A part of `processes` and `windows` appears before the part of `runs` of the same name, and is
@@ -178,7 +178,8 @@ impl Store {
     pub fn keep_json(&self, ids: &[&str], rows: &[u8]) -> Result<(), Error> {
         let Some(first) = ids.first() else { return Ok(()) };
         let name = format!("{first}.json");
-        publish(&self.folder.join("pending").join(&name), rows, |_| Ok(()))?;
+        let content = [rows, b"\n", checksum(rows).as_bytes()].concat();
+        publish(&self.folder.join("pending").join(&name), &content, |_| Ok(()))?;
         lock(&self.pending).extend(ids.iter().map(|id| ((*id).to_owned(), name.clone())));
         Ok(())
     }
@@ -274,7 +275,21 @@ fn files(folder: &Path) -> Result<Vec<String>, Error> {
 
 fn pending_rows(path: &Path) -> Result<Vec<Rows>, Error> {
     let text = fs::read(path).map_err(|error| Error::file(path.display(), &error))?;
-    serde_json::from_slice(&text).map_err(|error| Error::Input(format!("{}: {error}", path.display())))
+    let damaged = |problem: &str| Error::Input(format!("{}: {problem}", path.display()));
+    let end = text.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+    let (rows, sum) = text.split_at(end);
+    if sum.strip_prefix(b"\n") != Some(checksum(rows).as_bytes()) {
+        return Err(damaged("is damaged: its checksum is wrong; remove it to repeat its runs"));
+    }
+    serde_json::from_slice(rows).map_err(|error| damaged(&error.to_string()))
+}
+
+/// The checksum of pending rows.
+fn checksum(rows: &[u8]) -> String {
+    use std::hash::Hasher;
+    let mut hasher = FnvHasher::default();
+    hasher.write(rows);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The runs in parts.

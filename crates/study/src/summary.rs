@@ -160,6 +160,7 @@ impl Summary {
                 continue;
             };
             let [lacks, left_out, names @ ..] = rest else { continue };
+            let stored = [0, 1, 2].map(|n| names.get(n).and_then(text).map(str::to_owned));
             let Cell::Text(id) = id else { continue };
             let Some(run) = by_id.get(id.as_str()) else { continue };
             if let (Cell::Text(lacks), Cell::Whole(left_out)) = (lacks, left_out) {
@@ -171,7 +172,7 @@ impl Summary {
             let result = Result {
                 scheduler: run.scheduler.clone(),
                 cell: run.cell(),
-                failure: text(failure).map(|reason| present(reason, names, run)),
+                failure: text(failure).map(|reason| run.renamed(reason, &stored)),
                 cut: *cut == Cell::Flag(true),
                 by_time: *by_time == Cell::Flag(true),
                 elapsed_ns: value(elapsed).unwrap_or(0.0),
@@ -303,29 +304,52 @@ fn text(cell: &Cell) -> Option<&str> {
     if let Cell::Text(text) = cell { Some(text) } else { None }
 }
 
-/// A reason with the present names of the run's files; `stored` are those of the workload, the drive and the machine at the time of the run.
-fn present(reason: &str, stored: &[Cell], run: &Run) -> String {
-    let inputs = [Some(&run.workload), run.drive.as_ref(), run.machine.as_ref()];
-    stored.iter().map(text).zip(inputs).fold(reason.to_owned(), |reason, names| match names {
-        (Some(stored), Some(input)) if stored != input.name => renamed(&reason, stored, &input.name),
-        _ => reason,
-    })
+/// The names of a workload, drive and machine.
+pub type Names = [Option<String>; 3];
+
+impl Run {
+    /// The names of its inputs in this study, in place of those at the time of the run. A run without a drive keeps that of the default, or of the script.
+    pub fn names(&self, stored: Names) -> Names {
+        let inputs = [Some(&self.workload), self.drive.as_ref(), self.machine.as_ref()];
+        let mut names = stored;
+        for (name, input) in names.iter_mut().zip(inputs) {
+            *name = input.map(|input| input.name.clone()).or_else(|| name.take());
+        }
+        names
+    }
+
+    /// A reason with the present names of the inputs.
+    pub fn renamed(&self, reason: &str, stored: &Names) -> String {
+        let inputs = [Some(&self.workload), self.drive.as_ref(), self.machine.as_ref()];
+        let names = stored.iter().zip(inputs);
+        let names = names.filter_map(|(stored, input)| Some((stored.as_deref()?, input?.name.as_str())));
+        renamed(reason, &names.filter(|(stored, present)| stored != present).collect::<Vec<_>>())
+    }
 }
 
-/// A text with another name where it has this one, but not where this one is a part of a longer name.
-fn renamed(text: &str, name: &str, other: &str) -> String {
+/// A text with other names where it has these, but not where they are part of a longer name.
+fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     let in_name = |letter: char| letter.is_alphanumeric() || "_/-".contains(letter);
-    let is_name = |at: usize| {
-        let before = text[..at].chars().next_back().is_some_and(|letter| in_name(letter) || letter == '.');
-        !before && !text[at + name.len()..].starts_with(in_name)
-    };
     let (mut all, mut from) = (String::new(), 0);
-    for (at, _) in text.match_indices(name).filter(|(at, _)| is_name(*at)) {
-        all += &text[from..at];
-        all += other;
-        from = at + name.len();
+    while let Some(letter) = text[from..].chars().next() {
+        let before = text[..from].chars().next_back().is_some_and(|letter| in_name(letter) || letter == '.');
+        let is_here = |(name, _): &&(&str, &str)| {
+            text[from..]
+                .strip_prefix(*name)
+                .is_some_and(|rest| !before && !name.is_empty() && !rest.starts_with(in_name))
+        };
+        match names.iter().filter(is_here).max_by_key(|(name, _)| name.len()) {
+            Some((name, other)) => {
+                all += other;
+                from += name.len();
+            }
+            None => {
+                all.push(letter);
+                from += letter.len_utf8();
+            }
+        }
     }
-    all + &text[from..]
+    all
 }
 
 fn value(cell: &Cell) -> Option<f64> {
@@ -664,13 +688,13 @@ mod tests {
     #[test]
     fn a_reason_has_the_present_name_of_a_file() {
         let text = "a: a.b, b, x/a, a-b and ab";
-        assert_eq!(renamed(text, "a", "c"), "c: c.b, b, x/a, a-b and ab");
+        assert_eq!(renamed(text, &[("a", "c")]), "c: c.b, b, x/a, a-b and ab");
+        assert_eq!(renamed(text, &[("a", "b"), ("b", "a")]), "b: b.b, a, x/a, a-b and ab");
         let run = Run { workload: crate::Input::built_in("new.fio"), ..crate::description::tests::run() };
-        let stored = [Cell::Text("old.fio".to_owned()), Cell::Text("wd5000aaks".to_owned()), Cell::Nothing];
-        assert_eq!(
-            present("old.fio is larger than wd5000aaks", &stored, &run),
-            "new.fio is larger than wd5000aaks"
-        );
+        let stored = [Some("old.fio".to_owned()), Some("wd5000aaks".to_owned()), None];
+        let reason = run.renamed("old.fio is larger than wd5000aaks", &stored);
+        assert_eq!(reason, "new.fio is larger than wd5000aaks");
+        assert_eq!(run.names(stored), [Some("new.fio".to_owned()), Some("wd5000aaks".to_owned()), None]);
     }
 
     #[test]

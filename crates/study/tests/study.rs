@@ -156,9 +156,16 @@ fn results_do_not_depend_on_threads_or_interruptions() {
     let whole = fs::read(pending.join(format!("{}.json", runs[0].id))).unwrap();
     fs::write(pending.join(format!("{}.json", runs[0].id)), &whole[..whole.len() / 2]).unwrap();
     fs::write(pending.join(format!("{}.tmp", runs[1].id)), &whole[..whole.len() / 2]).unwrap();
+    // A number has changed, and the file is JSON still.
+    let path = pending.join(format!("{}.json", runs[3].id));
+    let text = fs::read_to_string(&path).unwrap();
+    let digit =
+        text[text.len() / 3..].find(|letter: char| ('1'..='8').contains(&letter)).unwrap() + text.len() / 3;
+    let next = char::from(text.as_bytes()[digit] + 1);
+    fs::write(&path, format!("{}{next}{}", &text[..digit], &text[digit + 1..])).unwrap();
     fs::write(resumed.join("windows/part-0000000000000000.parquet"), b"PAR1").unwrap();
     fs::write(resumed.join("runs/part-0000000000000000.tmp"), b"PAR1").unwrap();
-    assert_eq!(execute(&runs, &resumed, 2), runs.len() - runs.len().div_ceil(3) + 1);
+    assert_eq!(execute(&runs, &resumed, 2), runs.len() - runs.len().div_ceil(3) + 2);
     assert!(expected == files(&resumed), "resumed");
     assert_eq!(execute(&runs, &resumed, 2), 0, "complete runs are not repeated");
 }

@@ -89,7 +89,7 @@ impl SharedLoad {
             let is_rating = of.rating.abs() <= RATING_MAX;
             if !is_rating {
                 let expected = format!("expected -{RATING_MAX} to {RATING_MAX}");
-                return Err(format!("rating of {}: {}; {expected}", of.scheduler, of.rating));
+                return Err(format!("rating of {}: {:?}; {expected}", of.scheduler, of.rating));
             }
         }
         Ok(())
@@ -308,6 +308,9 @@ mod tests {
         assert_eq!(changed(|load| load.schedulers[0].windows = COUNT_MAX + 1), wrong("windows of none"));
         assert_eq!(changed(|load| load.schedulers[0].rating = f64::NAN), wrong("rating of none"));
         assert_eq!(changed(|load| load.schedulers[0].rating = -1e300), wrong("rating of none"));
+        let mut great = sound.clone();
+        great.schedulers[0].rating = 1e308;
+        assert_eq!(great.check().unwrap_err(), "rating of none: 1e308; expected -1000000 to 1000000");
         assert_eq!(changed(|load| load.shape = shape("[]")), wrong("shape"));
         assert_eq!(changed(|load| load.host.clear()), wrong("host"));
         assert_eq!(changed(|load| load.schedulers[0].scheduler.clear()), wrong("scheduler"));

@@ -237,9 +237,7 @@ pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<Value>>, usize) {
             Value::Text(process.name.clone()),
             Value::Bytes(process.bytes),
             Value::Time(process.elapsed_ns),
-            least
-                .filter(|&least| process.elapsed_ns > 0 && least > 0)
-                .map_or(Value::Nothing, share),
+            least.filter(|&least| process.elapsed_ns > 0 && least > 0).map_or(Value::Nothing, share),
             Value::Count(process.latency.count),
         ];
         cells.extend(latency(&process.reads));

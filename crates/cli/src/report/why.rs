@@ -58,7 +58,8 @@ fn brief(run: &Run) -> String {
         0 => format!("no seek in {requests}"),
         seeks => {
             let each = run.travel(measured.head_travel_sectors / seeks);
-            format!("{} in {requests}, {each} each", counted(seeks, "seek"))
+            let mean = if seeks == 1 { "" } else { " on average" };
+            format!("{} of {each}{mean} in {requests}", counted(seeks, "seek"))
         }
     };
     let waits = &measured.waits;
@@ -113,7 +114,7 @@ pub(super) mod tests {
         (waits.count, waits.total_ns) = (2, 3_000_000);
         waits.by_reason.extend([("idles", 1_000_000), ("anticipates", 2_000_000)]);
         let expected = [
-            "quick: 4 seeks in 9 requests, 1.02 MB each; waited 3.00 ms in 2 pauses: anticipates (2.00 ms), idles (1.00 ms)",
+            "quick: 4 seeks of 1.02 MB on average in 9 requests; waited 3.00 ms in 2 pauses: anticipates (2.00 ms), idles (1.00 ms)",
             "slow, late: no seek in 0 requests; no deliberate wait",
         ];
         assert_eq!(lines(&runs), expected);

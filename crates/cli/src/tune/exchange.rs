@@ -97,12 +97,6 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
         shared.loads.iter().filter(is_selected).map(|load| (load.device.as_str(), load.metric)).collect();
     targets.sort_by_key(|(device, metric)| (*device, in_words(*metric)));
     targets.dedup();
-    if shared.loads.is_empty() {
-        return Err(Error::Input(format!(
-            "{}: no load; export from a host whose tuner has run",
-            displayed(files)
-        )));
-    }
     if targets.is_empty() {
         return Err(Error::Usage(format!(
             "no load in {} matches --drive and --metric; the files have {}",
@@ -157,7 +151,13 @@ fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> 
 fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {
     let mut entries = Vec::new();
     for file in files {
-        entries.append(&mut read(file)?.loads);
+        let mut loads = read(file)?.loads;
+        // Also of an export that was cut: its host would be missing from the result.
+        if loads.is_empty() {
+            let problem = "no load; export it again from a host whose tuner has run, or leave the file out";
+            return Err(Error::Input(format!("{}: {problem}", file.display())));
+        }
+        entries.append(&mut loads);
     }
     let mut all = Shared::default();
     let mut differing = all.merge(Shared { loads: entries });

@@ -149,6 +149,11 @@ fn the_report_of_a_study_replaces_only_a_report() {
         assert_eq!(fs::read_to_string(&mine).expect("it is there"), "my own notes\n");
     }
     fails(&["study", &study, "--out", &out, "--report", &study], 2, &["--report", "is an input"]);
+    fails(
+        &["study", &study, "--out", &out, "--report", "-"],
+        2,
+        &["--report -: standard output has the table; name a file"],
+    );
     let text = directory.path("report.pdf");
     fails(
         &["study", &study, "--out", &out, "--report", &text],
@@ -172,6 +177,14 @@ fn the_report_of_a_study_replaces_only_a_report() {
         prints(&arguments);
         assert_eq!(fs::read_to_string(&report).expect("it is replaced"), first);
     }
+    let hidden = directory.path(".md");
+    prints(&["study", &study, "--out", &out, "--quiet", "--report", &hidden]);
+    assert!(fs::read_to_string(&hidden).expect("it is written").starts_with("# "), "Markdown");
+    let lost = directory.file("lost.toml", "workloads = [\"a.csv\"]\nschedulers = [\"noop\"]\n");
+    directory.file("a.csv", "no recording\n");
+    let output = dwell(&["study", &lost, "--quiet"]);
+    let table = words(&output.stdout);
+    assert!(table.starts_with("no run has a result") && !table.contains("regret"), "{table}");
 }
 
 /// `dwell study --on` where the Python package is not installed: advice, no traceback.

@@ -43,6 +43,9 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: Spanned<DeTable<'_>>) -> Re
     Ok(T::deserialize(root.into_deserializer())?)
 }
 
+/// The depths of the kinds of drives together.
+const DEPTH: (f64, f64) = (1.0, 1024.0);
+
 /// Rejects numbers that no drive has and that would overflow.
 pub(super) fn check_numbers(table: &DeTable<'_>) -> Result<(), Problem> {
     table.iter().try_for_each(|(key, value)| check_value(key.get_ref(), value))
@@ -66,6 +69,9 @@ fn check_value(key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), Problem> {
 }
 
 fn range(key: &str) -> (f64, f64) {
+    if key == "depth" {
+        return DEPTH;
+    }
     if SIGNED.contains(&key) {
         return (-LONGEST_MS, LONGEST_MS);
     }

@@ -81,6 +81,10 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         return list(&runs, &out);
     }
     if let Some(path) = &arguments.report {
+        if path == Path::new("-") {
+            let problem = "--report -: standard output has the table; name a file";
+            return Err(Error::Usage(problem.to_owned()));
+        }
         check_distinct(&[("--report", path)], &[&arguments.file])?;
         check_generated(path, Generated::StudyReport)?;
     }
@@ -217,6 +221,13 @@ fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
 /// The table, the meaning of its columns, and what it lacks.
 fn in_words(summary: &Summary, style: Style) -> String {
     let (heads, rows) = summary.table();
+    if rows.is_empty() {
+        return ["no run has a result"]
+            .into_iter()
+            .chain(summary.gaps.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join("\n\n");
+    }
     let mut table = Table::new(heads.iter().map(|head| head.replacen(' ', "\n", 1)));
     rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
     let width = if let Style::Text { width, .. } = style { width } else { None };
@@ -258,7 +269,8 @@ fn csv(summary: &Summary) -> String {
 
 fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error> {
     let title = format!("Study {}", file.display());
-    let is_markdown = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+    // Also a file that is called '.md', which has no extension.
+    let is_markdown = path.to_string_lossy().to_ascii_lowercase().ends_with(".md");
     let text = if is_markdown { summary.markdown(&title) } else { summary.html(&title) };
     output_file::write(path, text.as_bytes())
 }

@@ -110,8 +110,9 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<Probl
             .map_err(|error| Error::Failed(format!("{name}: the reasons of runs without results: {error}"))),
         _ if interrupt::requested() => Err(Error::Suspended),
         Some(130) => Err(Error::Suspended),
-        // It has printed the reason.
-        Some(3) => Err(Error::Failed(format!("{}: the study is not complete, see above", on.address))),
+        // The reason.
+        Some(3) => Err(Error::Failed(String::from_utf8_lossy(&text).trim_end().to_owned())),
+        Some(5) => Err(Error::Usage(String::from_utf8_lossy(&text).trim_end().to_owned())),
         _ => Err(Error::Failed(format!("{}: {}", on.address, ended("dwell.distributed", &python, status)))),
     }
 }
