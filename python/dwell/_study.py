@@ -70,8 +70,8 @@ class StudyResult:
         # The rows have the names at the time of the run, and files may have been renamed since. A run without a drive has that of the default or the script.
         names = ("workload", "drive", "machine", "failure")
         stored = zip(*(found[name].to_pylist() for name in names))
-        rows = self._runs.renamed([(run, *values) for (run, _), values in zip(places, stored)])
-        columns = dict(zip(names, zip(*rows)))
+        rows = self._runs.renamed([(run, [*files], failure) for (run, _), (*files, failure) in zip(places, stored)])
+        columns = dict(zip(names, zip(*((*files, failure) for files, failure in rows))))
         for name, values in columns.items():
             found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(list(values), pyarrow.string()))
         return found
@@ -146,7 +146,7 @@ def _connected(address: str) -> Any:
             raise _unusable(address, error) from None
         raise InputError(f"{address}: no Dask scheduler answers: {error}; start one with 'dask scheduler'") from None
     except (TypeError, ImportError, RuntimeError, AttributeError) as error:
-        # Of the transport: no certificates are configured (tls, wss), or its package is not installed (ucx).
+        # Of the transport: no certificates are configured (tls), or its package is not installed (ucx).
         raise _unusable(address, error) from None
 
 

@@ -119,8 +119,6 @@ def test_reasons_have_the_present_names_of_files(tmp_path):
     present = first.replace("large.fio", "renamed.fio")
     assert again.executed == 0 and again.to_pandas()["failure"][0] == present
     assert f"renamed.fio on its drive shown seed 1: noop: {present}" in repr(again).splitlines()
-    renamed = dwell._study._renamed
-    assert renamed("a: a.b, b, x/a, a-b and ab", ["a", "b", None], ["b", "a", "c"]) == "b: b.b, a, x/a, a-b and ab"
 
 
 def test_a_changed_bit_of_a_result_is_an_error(study, tmp_path):
@@ -207,7 +205,8 @@ def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
     assert "far.ascii on its drive shown seed 1: noop, and 1 further run: " in here[2]
     empty = "empty.ascii on its drive shown seed 1: noop, and 1 further run: empty.ascii: is empty; name a recording"
     assert empty in here[2].splitlines()
-    assert f"\nnot executed: {empty}\n" in here[1] and f"not executed: {empty}" in here[3], here
+    # The lines below the table wrap.
+    assert f" not executed: {empty} " in " ".join(here[1].split()) and f"not executed: {empty}" in here[3], here
     assert "some.ascii: 1 request left out" in here[2] and "4 runs could not be executed; the same command tries again" in here[2]
     assert there == here
     module = ended("module", sys.executable, "-m", "dwell.distributed", *on)
@@ -595,9 +594,8 @@ def test_a_client_by_its_address(study, tmp_path, cluster):
         with pytest.raises(dwell.InputError, match="is no address of a Dask scheduler: .*; write it as tcp://host:8786"):
             dwell.study(study, tmp_path / "none", client=address)
 
-    for address in ("tls://127.0.0.1:1", "wss://127.0.0.1:1"):
-        with pytest.raises(dwell.InputError, match=f"^{address}: Dask cannot use {address[:3]} here: .*TLS"):
-            dwell.study(study, tmp_path / "none", client=address)
+    with pytest.raises(dwell.InputError, match="^tls://127.0.0.1:1: Dask cannot use tls here: .*TLS"):
+        dwell.study(study, tmp_path / "none", client="tls://127.0.0.1:1")
     with pytest.raises(dwell.InputError, match="inproc://x: is the address of a scheduler in this process"):
         dwell.study(study, tmp_path / "none", client="inproc://x")
 
