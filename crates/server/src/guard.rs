@@ -1,8 +1,10 @@
 //! Protection of data: a server claims its file or device, and rejects those in use by others.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub(crate) struct Claim {
     rotational: bool,
     read_only: bool,
     discards: bool,
+    /// The file of a loop device, which is locked too.
+    _below: Option<File>,
 }
 
 impl Claim {
@@ -177,6 +181,7 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
         rotational: false,
         read_only: options.read_only,
         discards: true,
+        _below: None,
     })
 }
 
@@ -219,6 +224,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
     lock(path, &file, options.read_only)?;
+    let below = if options.even_if_used { None } else { lock_file_below(&sysfs, options.read_only)? };
     let is_read_only = || fs::read_to_string(sysfs.join("ro")).is_ok_and(|text| text.trim() == "1");
     let read_only = options.read_only || is_read_only();
     let has = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
@@ -236,7 +242,30 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     let rotational = number("rotational") == Some(1);
     let discards = number("discard_max_bytes").is_some_and(|most| most > 0);
     let file = Arc::new(file);
-    Ok(Claim { file, bytes, block_bytes, sysfs: Some(sysfs), rotational, read_only, discards })
+    Ok(Claim { file, bytes, block_bytes, sysfs: Some(sysfs), rotational, read_only, discards, _below: below })
+}
+
+/// Locks the file of a loop device, or of the one of which the device is a partition: it may be served by its own name, or through another loop device.
+/// Loop devices for parts of a file share it. Attached devices have files in FUSE, which their servers do not lock.
+fn lock_file_below(sysfs: &Path, read_only: bool) -> Result<Option<File>, ServeError> {
+    let is_partition = sysfs.join("partition").exists();
+    let disk = if is_partition { sysfs.join("..") } else { sysfs.to_path_buf() };
+    let attribute = |name: &str| fs::read(disk.join("loop").join(name)).unwrap_or_default();
+    let name = attribute("backing_file");
+    let path = Path::new(OsStr::from_bytes(name.strip_suffix(b"\n").unwrap_or(&name)));
+    let mounts = Mount::seen_by("self");
+    let mount = mounts.iter().rev().filter(|mount| path.starts_with(&mount.place));
+    let mount = mount.reduce(|best, other| {
+        if other.place.components().count() > best.place.components().count() { other } else { best }
+    });
+    if !path.is_absolute() || mount.is_none_or(|mount| mount.kind.starts_with("fuse")) {
+        return Ok(None);
+    }
+    let is_file = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file());
+    let Some(file) = is_file(path).then(|| File::open(path)).and_then(Result::ok) else { return Ok(None) };
+    let is_part = ["offset", "sizelimit"].iter().any(|name| attribute(name).trim_ascii() != b"0");
+    lock(path, &file, read_only || is_partition || is_part)?;
+    Ok(Some(file))
 }
 
 /// The exclusive use and the lock of a killed server end when its unfinished requests end.

@@ -17,7 +17,7 @@ use schedulers::{Environment, Spec};
 use server::array::{Array, ArrayConfiguration, start_array};
 use server::backend::{Backend, FileBackend, FileOptions};
 use server::control::{Client, SchedulerFactory};
-use server::{AttachOptions, Configuration, NbdOptions, ServeError};
+use server::{AttachOptions, Configuration, Lifetime, LoopDevice, NbdOptions, ServeError};
 
 const SCHEDULER: &str = "array-stream(deadline)";
 const UNIT: u64 = 64 << 10;
@@ -195,6 +195,32 @@ fn a_smaller_replacement_is_refused_with_both_sizes() {
     }
     assert!(!array.control().array().unwrap().members[1].served);
     assert!(array.control().replace_member(1, large).unwrap().served);
+}
+
+/// Regression: a loop device over the file of another member, and the attached device of another member, were accepted, so that two members had one disk.
+#[test]
+fn two_members_cannot_have_one_disk() {
+    if !can_attach() {
+        return;
+    }
+    let array = Served::start(2, Some(Arrangement::Mirrored), true);
+    let state = array.control().array().unwrap();
+    let attached = state.members[0].device.clone().unwrap();
+    array.control().fail_member(1).unwrap();
+    let refused = array.control().replace_member(1, attached).unwrap_err().to_string();
+    assert!(refused.contains("is the attached device of member 0"), "{refused}");
+    // Before the server has the file.
+    let other = array.directory.join("other");
+    File::create(&other).unwrap().set_len(SIZE).unwrap();
+    let (device, _kept) = LoopDevice::attach(&other, 4096, Lifetime::UntilClosed).unwrap();
+    let served = array.control().replace_member(1, device.path()).unwrap();
+    assert!(served.served, "{served:?}");
+    let refused = FileBackend::open(FileOptions::new(&other)).err().map(|error| error.to_string());
+    assert!(refused.is_some_and(|refused| refused.contains("attached to it") || refused.contains("locked")));
+    array.control().fail_member(0).unwrap();
+    let (second, _kept_too) = LoopDevice::attach(&other, 4096, Lifetime::UntilClosed).unwrap();
+    let refused = array.control().replace_member(0, second.path()).unwrap_err().to_string();
+    assert!(refused.contains("has locked it"), "{refused}");
 }
 
 #[test]

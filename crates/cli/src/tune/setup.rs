@@ -355,7 +355,7 @@ pub(super) fn arms(
     let arms = ServedArms::new(socket, &target.queues, names).and_then(ServedArms::with_a_choice);
     if let Some(member) = arms.as_ref().ok().and_then(ServedArms::member) {
         say!(
-            "{}: is the socket of member {member} of an array alone; a switch ends the coordination of all members until the former scheduler is back",
+            "{}: is the socket of member {member} of an array alone; a switch leaves this member uncoordinated until the former scheduler is back",
             socket.display()
         );
     }

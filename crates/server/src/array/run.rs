@@ -1,5 +1,7 @@
 //! An array's servers from their configuration to their reports.
 
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -374,11 +376,17 @@ impl ArrayServer {
         if self.is_stopping {
             return Err("the array is about to end: it serves no further member".to_owned());
         }
-        let slot = self.slots.get_mut(index).ok_or_else(|| no_member(member))?;
+        let slot = self.slots.get(index).ok_or_else(|| no_member(member))?;
         if slot.running.is_some() {
             return Err(format!("member {member} is served; remove it from the array and fail it first"));
         }
-        let former = slot.source.replace(source);
+        if let Some(other) = self.attached_as(&source) {
+            let source = source.display();
+            return Err(format!(
+                "{source} is the attached device of member {other}: both members would have one disk"
+            ));
+        }
+        let former = self.slots[index].source.replace(source);
         let started = self
             .configuration(index)
             .map(|configuration| self.not_smaller(index, configuration))
@@ -393,6 +401,19 @@ impl ArrayServer {
         }
         let state = self.state().members.swap_remove(index);
         Ok(Reply::Member(Box::new(state)))
+    }
+
+    /// The member that is attached as this device.
+    fn attached_as(&self, source: &Path) -> Option<usize> {
+        let number = |path: &Path| {
+            let found = fs::metadata(path).ok()?;
+            found.file_type().is_block_device().then(|| found.rdev())
+        };
+        let wanted = number(source)?;
+        self.slots.iter().position(|slot| {
+            let device = slot.running.as_ref().and_then(|running| running.device.as_deref());
+            device.is_some_and(|device| number(device) == Some(wanted))
+        })
     }
 
     /// A member that was ordered to stop, or whose disk is gone, ends soon.
