@@ -17,7 +17,7 @@
 //!
 //! A run of any length takes constant memory: requests are added up while the run lasts ([`LimitRecorder::fold`]), and only the extents that they
 //! cover are kept. Of more than half a million extents the narrowest gaps are closed; the moves then do not count. Processes that are reported as a
-//! [group](LimitRecorder::group) have no times of their own: only the sectors of their requests count.
+//! [group](LimitRecorder::group) have no times of their own: only the sectors of their requests and their pauses count.
 //!
 //! It also estimates the time of each process alone with perfect locality (`alone_ns`), for the [fairness index](crate::fairness): each jump between
 //! requests costs the shortest seek of that distance.
@@ -42,9 +42,11 @@ use visits::Visits;
 /// Records requests and think times during a run.
 #[derive(Clone, Debug)]
 pub struct LimitRecorder {
-    /// The place of each process in `processes`, or [`GROUPED`].
+    /// The place of each process in `processes`; with [`GROUPED`], in `pauses`.
     places: Vec<u32>,
     processes: Vec<Requests>,
+    /// The times of grouped processes.
+    pauses: Vec<Pauses>,
     /// Requests of grouped processes that are not added up.
     grouped: Vec<Io>,
     /// Requests in `processes` that are not added up.
@@ -62,8 +64,16 @@ pub struct LimitRecorder {
     visits: Visits,
 }
 
-/// The place of a process that is reported with others as a group.
-const GROUPED: u32 = u32::MAX;
+/// The bit in the place of a process that is reported with others as a group.
+const GROUPED: u32 = 1 << 31;
+
+/// The earliest times of a grouped process: think times, and sleeps until a given time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pauses {
+    now: Time,
+    /// Of its latest request.
+    submitted: Time,
+}
 
 /// Upper bounds that keep the memory of a recorder constant.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +137,7 @@ impl Default for LimitRecorder {
         Self {
             places: Vec::new(),
             processes: Vec::new(),
+            pauses: Vec::new(),
             grouped: Vec::new(),
             kept: 0,
             is_unknown: false,
@@ -149,7 +160,13 @@ impl LimitRecorder {
     pub(crate) fn group(&mut self, process: usize) {
         self.extend_to(process);
         debug_assert_eq!(self.places.len(), process, "a process that has done nothing");
-        self.places.push(GROUPED);
+        self.places.push(GROUPED | self.pauses.len() as u32);
+        self.pauses.push(Pauses::default());
+    }
+
+    fn pauses_of(&mut self, process: usize) -> Option<&mut Pauses> {
+        let place = self.places.get(process).filter(|&place| place & GROUPED > 0)?;
+        self.pauses.get_mut((place & !GROUPED) as usize)
     }
 
     /// Gives all processes before this one a place.
@@ -169,7 +186,7 @@ impl LimitRecorder {
         if self.places.len() <= process {
             self.extend_to(process + 1);
         }
-        Some(self.places[process]).filter(|&place| place != GROUPED).map(|place| place as usize)
+        Some(self.places[process]).filter(|&place| place & GROUPED == 0).map(|place| place as usize)
     }
 
     fn of(&mut self, process: usize) -> Option<&mut Requests> {
@@ -192,8 +209,11 @@ impl LimitRecorder {
         match self.place(process) {
             Some(place) => self.asked_by(place, number, io, others_unfinished),
             None => {
-                // When it may submit at the earliest is unknown.
-                self.first = Some(Time::ZERO);
+                if let Some(pauses) = self.pauses_of(process) {
+                    pauses.submitted = pauses.now;
+                    let at = pauses.now;
+                    self.first = Some(self.first.map_or(at, |first| first.min(at)));
+                }
                 if let Some(reach) = interface.reach.filter(|_| transfers) {
                     self.visits.passed(io, reach);
                 }
@@ -236,6 +256,9 @@ impl LimitRecorder {
 
     /// The process continues not before a time, whether or not the time has passed.
     pub(crate) fn continues_at(&mut self, process: usize, at: Time) {
+        if let Some(pauses) = self.pauses_of(process) {
+            pauses.now = pauses.now.max(at);
+        }
         if let Some(asked) = self.of(process) {
             asked.chain.sleep_until(at);
         }
@@ -272,6 +295,9 @@ impl LimitRecorder {
     }
 
     pub(crate) fn thought(&mut self, process: usize, span: Span, some_unfinished: bool) {
+        if let Some(pauses) = self.pauses_of(process) {
+            pauses.now += span;
+        }
         let Some(asked) = self.of(process) else { return };
         asked.overlapped |= some_unfinished;
         asked.thinks += span;
@@ -349,6 +375,9 @@ impl LimitRecorder {
         }
         let mut limit = Limit { service_ns: service.as_nanos(), seeks, alone_ns, ..Limit::default() };
         limit.elapsed_ns = (self.first.unwrap_or(Time::ZERO) + service).as_nanos();
+        for pauses in &self.pauses {
+            limit.elapsed_ns = limit.elapsed_ns.max(pauses.submitted.as_nanos());
+        }
         let mut ends = Vec::new();
         for asked in self.processes {
             let [absolute, own, busy] = asked.chain.least(&self.interface);
