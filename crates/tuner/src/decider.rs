@@ -15,6 +15,7 @@ use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::{Kinds, is_whole};
 use crate::measured::Measured;
 use crate::opened::Opened;
+use crate::prior::LoadClass;
 
 /// What was learned of a device. It is loaded and saved as a whole, whichever decider is in use.
 pub struct Learned {
@@ -35,6 +36,8 @@ pub enum Fact<'a> {
     Measured(usize, &'a Opened),
     /// The results of an opening for a kind of load.
     Opened(usize, &'a Opened),
+    /// Windows of the second kind are of the load of the first one, by an opening.
+    OneLoad(usize, usize),
     /// No scheduler is better than `none` for a kind of load, by the [significance test](crate::SignificanceTest).
     NoneSuffices(usize, SchedulerId),
     /// A scheduler is better than `none` for a kind of load, by the significance test.
@@ -147,6 +150,7 @@ impl Decider for ByKinds {
         }
         let shape = crate::Shape::of(input.window);
         let measured = (current, value, is_whole(input.window));
+        kinds.expect_stream(LoadClass::stream_among_random(input.window));
         let decided = kinds.window(&shape, measured, input.promise, input.better);
         Choice {
             scheduler: Some(decided.scheduler),
@@ -172,6 +176,7 @@ impl Decider for ByKinds {
             Fact::Settling => kinds.settle(),
             Fact::Measured(kind, results) => kinds.rate(kind, results, better),
             Fact::Opened(kind, results) => kinds.opened(kind, results, better),
+            Fact::OneLoad(kind, other) => kinds.unite(kind, other),
             Fact::NoneSuffices(kind, none) => kinds.settled(kind, none),
             Fact::ChoiceMatters(kind) => kinds.matters(kind),
             Fact::Rejected(scheduler) => kinds.rejected(scheduler),

@@ -89,6 +89,15 @@ impl LoadClass {
         }
     }
 
+    /// Whether random requests have a sequential reader among them, whichever share of them it has; `None` for requests that are not random.
+    pub(crate) fn stream_among_random(window: &Window) -> Option<bool> {
+        match Self::of(window, f64::INFINITY) {
+            Self::StreamAmongRandom => Some(true),
+            Self::RandomReads | Self::RandomMix => Some(false),
+            _ => None,
+        }
+    }
+
     /// The class in words.
     pub const fn in_words(self) -> &'static str {
         match self {

@@ -51,6 +51,11 @@ impl Known {
         others.pop().filter(|_| again)
     }
 
+    /// Whether a load was found for which the test is repeated.
+    pub(crate) const fn asks(&self) -> bool {
+        self.asked_for.is_some()
+    }
+
     fn keep(&mut self, load: Load) {
         if self.loads.len() == KEPT {
             self.loads.remove(0);

@@ -68,6 +68,10 @@ pub struct Tuner {
     kind: Option<usize>,
     /// The kind of load whose values the opening compares.
     opening_kind: Option<usize>,
+    /// It follows a standby: the load differs from all for which `none` was found to suffice.
+    is_after_standby: bool,
+    /// The kinds of its windows, which a scheduler's effect on the requests may distinguish.
+    opening_kinds: Vec<usize>,
     /// The number of trials in a row that could not be measured, by arm.
     unmeasured_trials: BTreeMap<usize, u32>,
     /// The next window is the first after a switch.
@@ -87,6 +91,8 @@ impl Tuner {
             settled: arms.iter().position(|arm| arm == in_use),
             kind: None,
             opening_kind: None,
+            opening_kinds: Vec::new(),
+            is_after_standby: false,
             unmeasured_trials: BTreeMap::new(),
             is_after_switch: false,
             analyser,
@@ -160,7 +166,13 @@ impl Tuner {
 
     /// A window on standby ended, of which only the kernel's counters are known. Returns the reason to capture again, if there is one.
     pub fn standby_window(&mut self, load: &Load) -> Option<String> {
-        let why = self.significance.as_mut()?.standby_window(load)?;
+        let significance = self.significance.as_mut()?;
+        let why = significance.standby_window(load)?;
+        if significance.asks_for_another_load() {
+            // As at a start: with what is known of this load, or in the order of the expected gains.
+            self.opening = Some(Opening::new(self.arms(), self.analyser.metric));
+            (self.opening_kind, self.opening_kinds, self.is_after_standby) = (None, Vec::new(), true);
+        }
         Some(format!("{why}; testing again whether the choice matters"))
     }
 
@@ -219,7 +231,9 @@ impl Tuner {
         // `None` for an idle device, or a scheduler that is not an arm and that the decider replaces.
         let (measured, ran) = facts.measured.zip(ran)?;
         let remembered = match remembered {
-            Before::NoneSuffices if opening.is_at_its_start() && self.significance.is_some() => {
+            Before::NoneSuffices
+                if opening.is_at_its_start() && self.significance.is_some() && !self.is_after_standby =>
+            {
                 self.opening = None;
                 self.significance.iter_mut().for_each(SignificanceTest::remember);
                 return None;
@@ -234,9 +248,20 @@ impl Tuner {
         let step = opening.window(ran, measured, (facts.window, is_whole), promised.as_deref());
         if let Some((before, kind)) = opening.take_results_before().zip(self.opening_kind) {
             self.analyser.learn(Fact::Measured(kind, &before));
+            self.opening_kinds.clear();
         }
         if !opening.is_doubtful() {
             self.opening_kind = self.kind;
+            self.opening_kinds.extend(self.kind.filter(|kind| !self.opening_kinds.contains(kind)));
+        }
+        if opening.has_chosen() {
+            // The first window may belong to a trial of an earlier run, and so to another kind.
+            let kinds = self.analyser.kinds().without_contradiction(std::mem::take(&mut self.opening_kinds));
+            if let Some((&first, others)) = kinds.split_first() {
+                others.iter().for_each(|&other| self.analyser.learn(Fact::OneLoad(first, other)));
+                (self.kind, self.opening_kind) = (Some(first), Some(first));
+            }
+            self.opening_kinds = kinds.into_iter().take(1).collect();
         }
         if !opening.is_over() {
             return Some(step);

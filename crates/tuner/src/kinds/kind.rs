@@ -68,6 +68,10 @@ pub(crate) struct Rating {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kind {
     shape: Shape,
+    /// Of random requests: whether a sequential reader is among them. It has few of them under a scheduler that does not serve it, so that the shape
+    /// does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    has_stream: Option<bool>,
     pub(super) windows: u64,
     arms: Vec<Arm>,
     pub(super) credits: Credits,
@@ -81,12 +85,25 @@ pub struct Kind {
 impl Kind {
     pub(super) fn new(shape: Shape, schedulers: usize) -> Self {
         let (arms, credits) = (vec![Arm::default(); schedulers], Credits::new(schedulers));
-        Self { shape, windows: 0, arms, credits, none_suffices: false, part_of: None }
+        Self { shape, has_stream: None, windows: 0, arms, credits, none_suffices: false, part_of: None }
     }
 
     /// The same shape without knowledge.
     pub(super) fn unlearned(&self) -> Self {
-        Self::new(self.shape.clone(), self.arms.len())
+        Self { has_stream: self.has_stream, ..Self::new(self.shape.clone(), self.arms.len()) }
+    }
+
+    /// Whether a window with such random requests may belong to it.
+    pub(super) fn may_have(&self, has_stream: Option<bool>) -> bool {
+        self.has_stream.zip(has_stream).is_none_or(|(own, other)| own == other)
+    }
+
+    pub(super) const fn has_stream(&self) -> Option<bool> {
+        self.has_stream
+    }
+
+    pub(super) fn set_stream(&mut self, has_stream: Option<bool>) {
+        self.has_stream = self.has_stream.or(has_stream);
     }
 
     pub(super) const fn shape(&self) -> &Shape {

@@ -106,6 +106,9 @@ pub struct Kinds {
     /// The window that is decided next ended the trial under way early.
     #[serde(skip)]
     cut: bool,
+    /// Whether its random requests have a sequential reader among them.
+    #[serde(skip)]
+    has_stream: Option<bool>,
     /// The window that is decided next has the effects of a switch by an opening.
     #[serde(skip)]
     settling: bool,
@@ -178,6 +181,27 @@ impl Kinds {
         self.cut = true;
     }
 
+    /// Of the next window: whether its random requests have a sequential reader among them; `None` for other requests.
+    pub(crate) fn expect_stream(&mut self, has_stream: Option<bool>) {
+        self.has_stream = has_stream;
+    }
+
+    /// These kinds, the latest last, without those that have a sequential reader among random requests where the latest one has none, or the reverse.
+    pub(crate) fn without_contradiction(&self, mut kinds: Vec<usize>) -> Vec<usize> {
+        let stream = |kind: usize| self.kinds.get(kind).and_then(Kind::has_stream);
+        let latest = kinds.iter().rev().find_map(|&kind| stream(kind));
+        kinds.retain(|&kind| stream(kind).is_none_or(|of| Some(of) == latest));
+        kinds
+    }
+
+    /// Windows of the second kind are of the load of the first one.
+    pub(crate) fn unite(&mut self, kept: usize, part: usize) {
+        let is_load = |kind: usize| self.kinds.get(kind).is_some_and(|of| of.part_of.is_none());
+        if kept != part && is_load(kept) && is_load(part) {
+            self.merge_into(kept, part);
+        }
+    }
+
     /// The next window has the effects of a switch by an opening, so that no scheduler is credited with it.
     pub(crate) fn settle(&mut self) {
         self.settling = true;
@@ -244,7 +268,8 @@ impl Kinds {
 
     /// The kind whose shape is the most alike, and how much.
     fn nearest(&self, shape: &Shape) -> Option<(usize, f64)> {
-        let alike = self.kinds.iter().map(|kind| kind.similarity(shape)).enumerate();
+        let alike = |kind: &Kind| if kind.may_have(self.has_stream) { kind.similarity(shape) } else { 0.0 };
+        let alike = self.kinds.iter().map(alike).enumerate();
         alike.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
@@ -253,11 +278,14 @@ impl Kinds {
         match self.nearest(shape) {
             Some((kind, alike)) if alike >= ALIKE || self.kinds.len() >= MOST => {
                 self.kinds[kind].blend(shape);
+                self.kinds[kind].set_stream(self.has_stream);
                 self.kinds[kind].part_of.unwrap_or(kind)
             }
             _ => {
                 self.kinds.push(Kind::new(shape.clone(), self.schedulers));
-                self.kinds.len() - 1
+                let kind = self.kinds.len() - 1;
+                self.kinds[kind].set_stream(self.has_stream);
+                kind
             }
         }
     }

@@ -191,6 +191,11 @@ impl Opening {
         self.phase == Phase::First
     }
 
+    /// Whether it has found the best scheduler: its windows were of one load.
+    pub fn has_chosen(&self) -> bool {
+        matches!(self.phase, Phase::Stay(..) | Phase::Check(_) | Phase::Over)
+    }
+
     /// Whether it is over.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over

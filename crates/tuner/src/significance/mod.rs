@@ -192,6 +192,11 @@ impl SignificanceTest {
         self.state = State::Measuring(Blocks::of(self.arms, self.none));
     }
 
+    /// Whether the test was repeated because of another load.
+    pub fn asks_for_another_load(&self) -> bool {
+        self.known.asks()
+    }
+
     /// A window on standby, of which only the kernel's counters are known. Returns the reason to repeat the test, if there is one: another load,
     /// which resets the delay, or enough windows.
     pub fn standby_window(&mut self, load: &Load) -> Option<String> {

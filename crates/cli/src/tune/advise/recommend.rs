@@ -29,6 +29,8 @@ const BYPASSED: f64 = 0.6;
 const BYPASSED_SURELY: f64 = 0.8;
 /// Gains in the model below this are within its error.
 const MODEL_ERROR: f64 = 0.1;
+/// The gain in the model that counts if the class of the load has a loss.
+const AGAINST_CLASS: f64 = 0.25;
 /// A load of fewer requests in all windows shows no effect of a scheduler.
 const FEWEST: u64 = 50;
 /// A scheduler that serves readers in turn, each for a time, moves between them at far fewer requests; one that does not moves at each, or at two of five if
@@ -202,8 +204,10 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
         "not measured on this device: 'dwell tune' tries it and restores the present one at its end";
     // A small gain counts if the class favours the same scheduler: think times in a recording of a busy machine reduce it.
     let is_expected = |name: &String| expected.as_ref() == Some(name);
+    // The model has no order of the device's own, which a scheduler that waits may prevent: where the class has a loss, a small gain does not count.
+    let least_of = |name: &str| if gain(name) < 0.0 { AGAINST_CLASS } else { MODEL_ERROR };
     let is_gain = |(name, gain): &&(String, f64)| {
-        *gain >= MODEL_ERROR || (is_worth_it(*gain, 1.0) && is_expected(name))
+        *gain >= least_of(name) || (is_worth_it(*gain, 1.0) && is_expected(name))
     };
     let in_model = model.as_ref().filter(is_gain);
     let (basis, better, gained, confidence, why) = match (none, in_model, expected) {
@@ -249,10 +253,18 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
         (_, None, expected) if judges => {
             let (confidence, why) = match expected {
                 None => {
-                    let why = format!(
-                        "neither the model{greatest} nor the class of the load ({}) predicts a gain of at least {least:.0}%",
-                        class.in_words()
-                    );
+                    let against = model.as_ref().filter(|(_, gain)| *gain >= MODEL_ERROR);
+                    let class = class.in_words();
+                    let why = match against {
+                        Some((name, gain)) => format!(
+                            "the model has {:+.0}% for {name}, which often loses for the class of the load ({class})",
+                            gain * 100.0
+                        ),
+                        None => format!(
+                            "neither the model{greatest} nor the class of the load ({class}) predicts a gain of at least {least:.0}%"
+                        ),
+                    };
+                    let starved = starved.or_else(|| against.map(|_| String::new()));
                     match starved {
                         Some(starved) => (BY_CLASS, format!("{why}{starved}; {no_measurement}")),
                         None => (BY_BOTH, why),
