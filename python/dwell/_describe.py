@@ -75,6 +75,13 @@ def _readable(name: str, column: Any) -> Any:
         if column.shape[1] != 1:
             raise InputError(f"column '{name}' is a table of several columns; select one")
         column = column.iloc[:, 0]
+    if module == "pandas" and not hasattr(column, "iloc"):
+        # Arrays and indexes have fewer methods than a series.
+        import pandas
+
+        if hasattr(column, "levels"):
+            raise InputError(f"column '{name}' is an index of several levels; select one")
+        column = pandas.Series(column)
     if module == "pandas" and hasattr(column, "to_numpy"):
         if name == "op" and (missing := column.isna().to_numpy().nonzero()[0]).size:
             raise _missing(name, missing[0] + 1)

@@ -491,3 +491,22 @@ def test_times_of_different_clocks(columns):
     for completed, kind in [(columns["completed"] / 1e9, "numbers"), (zoned, "time stamps with a zone"), (columns["completed"].astype("m8[ns]"), "durations")]:
         with pytest.raises(dwell.InputError, match=f"row 1, column 'completed': it has {kind} .*, and 'time' has time stamps without a zone .*; convert one"):
             results(made(columns, time=stamps["time"], completed=completed))
+
+
+def test_arrays_and_indexes_of_pandas_are_read_as_series():
+    rows = 5
+    columns = {"time": [0.001 * row for row in range(rows)], "offset": [4096 * row for row in range(rows)], "bytes": [4096] * rows, "op": ["r"] * rows}
+    stamps = pandas.date_range("2024-01-01", periods=rows, freq="ms", tz="UTC")
+    for field, column in [
+        ("op", pandas.Categorical(["read"] * rows)),
+        ("op", pandas.array(["read"] * rows)),
+        ("op", pandas.Index(["read"] * rows)),
+        ("op", pandas.Series(["read"] * rows, dtype=object).array),
+        ("offset", pandas.RangeIndex(0, 4096 * rows, 4096)),
+        ("time", stamps.array),
+    ]:
+        assert len(dwell.Trace.from_columns(**{**columns, field: column})) == rows, type(column)
+    with pytest.raises(dwell.InputError, match="column 'offset' is an index of several levels; select one"):
+        dwell.Trace.from_columns(**{**columns, "offset": pandas.MultiIndex.from_product([range(rows), [1]])})
+    with pytest.raises(dwell.InputError, match="row 1, column 'time': Period .* is no number"):
+        dwell.Trace.from_columns(**{**columns, "time": pandas.period_range("2024-01-01", periods=rows, freq="s").array})

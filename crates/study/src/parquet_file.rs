@@ -31,7 +31,7 @@ const WRITER: &str = concat!("dwell ", env!("CARGO_PKG_VERSION"));
 const WRITERS: &str = "dwell ";
 
 /// Key of the checksum in the metadata: the CRC-32 of the file, in which these [`DIGITS`] are zeros.
-const CHECKSUM: &str = "dwell.crc32";
+pub(crate) const CHECKSUM: &str = "dwell.crc32";
 const DIGITS: &str = "00000000";
 
 fn schema(fields: &[Field]) -> Result<TypePtr> {
@@ -90,7 +90,7 @@ fn opened(path: &Path) -> std::result::Result<Result<Content>, Error> {
         let metadata = reader.reader.metadata().file_metadata();
         let is_own = metadata.created_by().is_some_and(|writer| writer.starts_with(WRITERS));
         let stored = value(&reader, CHECKSUM);
-        match stored.filter(|stored| is_own && *stored != checksum(&content)) {
+        match stored.filter(|stored| is_own && *stored != file_checksum(&content)) {
             None => Ok(reader),
             Some(_) => Err(ParquetError::General("its checksum is wrong: the file was changed".to_owned())),
         }
@@ -111,7 +111,7 @@ fn digits(content: &[u8]) -> Option<std::ops::Range<usize>> {
 }
 
 /// The checksum of a file, as text; empty if it has no place for one.
-fn checksum(content: &[u8]) -> String {
+pub(crate) fn file_checksum(content: &[u8]) -> String {
     let Some(digits) = digits(content) else { return String::new() };
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&content[..digits.start]);
@@ -129,7 +129,7 @@ pub(crate) fn encode(
     let mut content = Vec::new();
     columns(&mut content, fields, rows, metadata)
         .map_err(|error| Error::Failed(format!("Parquet: {error}")))?;
-    let checksum = checksum(&content);
+    let checksum = file_checksum(&content);
     let digits = digits(&content).map(|digits| &mut content[digits]);
     let digits = digits.filter(|digits| *digits == DIGITS.as_bytes());
     digits

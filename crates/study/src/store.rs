@@ -21,7 +21,7 @@ use evaluation::Error;
 use fnv::FnvHasher;
 
 use crate::execute::Rows;
-use crate::parquet_file::Part;
+use crate::parquet_file::{CHECKSUM, Part, file_checksum};
 use crate::table::{Cell, Field, PROCESSES, RUNS, WINDOWS};
 
 const FOLDERS: [&str; 3] = ["runs", OTHERS[0], OTHERS[1]];
@@ -48,13 +48,18 @@ pub type Files = [Vec<u8>; 3];
 pub fn encode(rows: &[Rows]) -> Result<Files, Error> {
     let processes: Vec<_> = rows.iter().flat_map(|rows| &rows.processes).collect();
     let windows: Vec<_> = rows.iter().flat_map(|rows| &rows.windows).collect();
-    let counts = OTHERS.into_iter().zip([processes.len(), windows.len()]);
-    let counts: Vec<_> = counts.map(|(name, count)| (count_key(name), count.to_string())).collect();
-    Ok([
-        encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect(), &counts)?,
-        encode_table(PROCESSES, processes, &[])?,
-        encode_table(WINDOWS, windows, &[])?,
-    ])
+    let counts = [processes.len(), windows.len()];
+    let others = [encode_table(PROCESSES, processes, &[])?, encode_table(WINDOWS, windows, &[])?];
+    let mut metadata = Vec::new();
+    for ((name, count), content) in OTHERS.into_iter().zip(counts).zip(&others) {
+        metadata.push((count_key(name), count.to_string()));
+        if count > 0 {
+            metadata.push((checksum_key(name), file_checksum(content)));
+        }
+    }
+    let runs = encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect(), &metadata)?;
+    let [processes, windows] = others;
+    Ok([runs, processes, windows])
 }
 
 fn encode_table(
@@ -69,6 +74,11 @@ fn encode_table(
 /// the latter is missing.
 fn count_key(table: &str) -> String {
     format!("dwell.rows_of_{table}")
+}
+
+/// The key that has the checksum of that part, by which a part of other runs is noticed.
+fn checksum_key(table: &str) -> String {
+    format!("dwell.checksum_of_{table}")
 }
 
 /// Writes a file, which appears under its name when it is complete. What a failure leaves under the temporary name is removed at the next opening.
@@ -305,7 +315,17 @@ fn written(folder: &Path) -> Result<HashSet<String>, Error> {
             let expected = part.metadata(&count_key(table)).and_then(|rows| rows.parse().ok());
             let Some(expected) = expected.filter(|rows: &i64| *rows > 0) else { continue };
             let of_runs = folder.join(table).join(&name);
-            let found = if of_runs.exists() { Part::open(&of_runs)?.rows() } else { 0 };
+            let other = of_runs.exists().then(|| Part::open(&of_runs)).transpose()?;
+            let found = other.as_ref().map_or(0, Part::rows);
+            if let (Some(other), Some(own)) = (&other, part.metadata(&checksum_key(table)))
+                && other.metadata(CHECKSUM).is_none_or(|of| of != own)
+            {
+                return Err(Error::Input(format!(
+                    "{}: has the rows of other runs; remove {} to repeat its runs",
+                    of_runs.display(),
+                    path.display()
+                )));
+            }
             if found != expected {
                 return Err(Error::Input(format!(
                     "{}: has {found} of the {expected} rows of its runs; remove {} to repeat these runs",
