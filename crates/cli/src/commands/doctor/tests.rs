@@ -389,6 +389,40 @@ fn lines_that_systemd_ignores_are_reported() {
     }
 }
 
+/// Regression: a line that continues another was read as a setting, and the backslash as a value.
+#[test]
+fn continued_lines_are_joined() {
+    let system = System::new("continued");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    let group = "sys/fs/cgroup/system.slice/db.service";
+    system.write(&format!("{group}/io.bfq.weight"), "default 100");
+    system.write(&format!("{group}/io.max"), "8:0 rbps=5000000 wbps=max riops=max wiops=max");
+    let problems = |settings: &str| {
+        system.unit(settings);
+        let found = system.examined("db.service").into_iter().filter(|one| one.level == Level::Problem);
+        found.map(|one| one.what).collect::<Vec<_>>()
+    };
+    for fits in [
+        "Environment=FOO=1 \\\n    IO_THREADS=4",
+        "ExecStart=/usr/bin/env \\\n# IOPOLL=3 \\\n  ; IOPOLL=3\n  IOPOLL=4 \\\n  IOSchedulingClass=idel \\\n  /bin/true",
+        "IOReadBandwidthMax=/srv \\\n  5M",
+        "IOReadBandwidthMax=/srv \\\r\n  5M\r",
+        "IOWeight=\\\n 100",
+        "IOWeight=100\\",
+    ] {
+        assert_eq!(problems(fits), [""; 0], "{fits}");
+    }
+    let found = problems("IOWeight=\\\n# comment\n 0");
+    assert!(found.len() == 1 && found[0].contains("'0' is no weight"), "{found:?}");
+    // A backslash that is escaped ends the line.
+    let found = problems("Environment=A=\\\\\nIOWieght=5");
+    assert!(found.len() == 1 && found[0].contains("systemd ignores IOWieght=5"), "{found:?}");
+    system.unit("IOReadBandwidthMax=/srv \\\n  5M");
+    let found = system.examined("db.service");
+    let note = found.iter().find(|one| one.link == "limit").unwrap();
+    assert_eq!(note.fix, "'systemctl set-property db.service IOReadBandwidthMax=' removes the limit");
+}
+
 #[test]
 fn a_limit_is_compared_with_io_max() {
     let system = System::new("limit-applied");

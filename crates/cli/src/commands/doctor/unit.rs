@@ -86,10 +86,11 @@ impl Unit {
 
     /// Adds the lines of a file of a unit of this kind, such as `service`.
     fn read(&mut self, kind: &str, file: &str, text: &str) {
-        let mut section = "";
-        for line in text.lines().map(str::trim) {
+        let mut section = String::new();
+        for line in joined(text) {
+            let line = line.trim();
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                section = name;
+                section = name.to_owned();
                 continue;
             }
             let Some((key, value)) = line.split_once('=') else { continue };
@@ -99,7 +100,7 @@ impl Unit {
             if (!of_io && key != DISABLED) || section.starts_with("X-") {
                 continue;
             }
-            if let Some((cause, fix)) = ignored(kind, section, key, value).filter(|_| of_io) {
+            if let Some((cause, fix)) = ignored(kind, &section, key, value).filter(|_| of_io) {
                 let link = KEYS.iter().find(|(known, _)| *known == key).map_or("unit", |(_, link)| link);
                 let what = format!("/{file}: systemd ignores {key}={value}: {cause}");
                 self.ignored.push(finding(Level::Problem, link, what, fix));
@@ -111,6 +112,24 @@ impl Unit {
             }
         }
     }
+}
+
+/// The lines without comments. A backslash at the end of a line continues it with the next line that is no comment, and stands for a blank
+/// (systemd.syntax(7)); after another backslash it does not.
+fn joined(text: &str) -> Vec<String> {
+    let (mut found, mut begun) = (Vec::new(), String::new());
+    for line in text.lines().filter(|line| !line.trim_start().starts_with(['#', ';'])) {
+        begun += line;
+        let backslashes = begun.len() - begun.trim_end_matches('\\').len();
+        if backslashes % 2 == 1 {
+            begun.pop();
+            begun.push(' ');
+        } else {
+            found.push(std::mem::take(&mut begun));
+        }
+    }
+    found.push(begun);
+    found
 }
 
 /// Why systemd ignores a line of a unit of this kind, if it does, and the remedy.
