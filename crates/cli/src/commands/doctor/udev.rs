@@ -174,7 +174,8 @@ fn set_by(part: &Part) -> Option<(bool, String)> {
         // A value by substitution cannot be known.
         return Some((false, part.value.clone())).filter(|(_, value)| !value.contains(['%', '$']));
     }
-    let command = command(part).filter(|command| command.contains(SCHEDULER) && !lacks_shell(command))?;
+    let command =
+        command(part).filter(|command| command.contains(SCHEDULER) && lacks_shell(command).is_none())?;
     Some((true, echoed(command)?))
 }
 
@@ -184,19 +185,33 @@ fn command(part: &Part) -> Option<&str> {
     (is_command && !part.is_comparison() && part.operator != "-=").then_some(&part.value)
 }
 
-/// Whether a command redirects its output and starts no shell, as udev does not: `echo bfq > /sys/block/%k/queue/scheduler`.
-fn lacks_shell(command: &str) -> bool {
-    let is_shell = |word: &str| word.rsplit('/').next().is_some_and(|program| program.ends_with("sh"));
-    command.contains('>') && !command.split_whitespace().take(2).any(is_shell)
+/// The sign that a command has for a shell without starting one, as udev does not: `echo bfq > /sys/block/%k/queue/scheduler`. Of a program that may start
+/// a shell, and of an interpreter's program, nothing is known.
+fn lacks_shell(command: &str) -> Option<char> {
+    const WRITERS: [&str; 4] = ["echo", "printf", "cat", "tee"];
+    const INTERPRETERS: [&str; 5] = ["python", "perl", "ruby", "awk", "lua"];
+    let sign = command.chars().find(|sign| ['>', '|'].contains(sign))?;
+    let is_writer = |word: &&str| WRITERS.contains(&program(word));
+    let may_run = |word: &&str| {
+        let name = program(word);
+        let is_option =
+            word.starts_with("--command") || (word.starts_with('-') && word.ends_with(['c', 'e']));
+        is_option || name.ends_with("sh") || INTERPRETERS.iter().any(|known| name.contains(known))
+    };
+    let first = command.split_whitespace().find(|word| is_writer(word) || may_run(word))?;
+    is_writer(&first).then_some(sign)
+}
+
+/// The name of a program by its path.
+fn program(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// What a command writes: `/bin/sh -c 'echo bfq > /sys/block/%k/queue/scheduler'`.
 fn echoed(command: &str) -> Option<String> {
     let words = command.split(|c: char| c.is_whitespace() || "'\"()".contains(c) || c == '>');
-    let mut words = words.filter(|word| !word.is_empty()).skip_while(|word| {
-        let program = word.rsplit('/').next().unwrap_or(word);
-        program != "echo" && program != "printf"
-    });
+    let mut words =
+        words.filter(|word| !word.is_empty()).skip_while(|word| !["echo", "printf"].contains(&program(word)));
     words.next()?;
     let word = words.find(|word| !word.starts_with(['-', '%']))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -573,14 +588,20 @@ fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
             let what = format!("{place}: the rule sets {written}, which no disk has");
             found.push(finding(level, "udev", what, fix));
         }
-        let without_shell = |command: &&str| command.contains("/queue/") && lacks_shell(command);
-        if let Some(command) = parts.iter().filter_map(command).find(without_shell) {
+        let of_queues = parts.iter().filter_map(command).filter(|command| command.contains("/queue/"));
+        if let Some((command, sign)) =
+            of_queues.filter_map(|command| Some((command, lacks_shell(command)?))).next()
+        {
+            // Within the quotes of the shell's argument, and of the rule.
+            let inside = command.replace(['\'', '"'], "\\\"");
             found.push(finding(
                 Level::Problem,
                 "udev",
-                format!("{place}: RUN starts no shell, so that '>' is an argument of the program: {command}"),
                 format!(
-                    "write RUN+=\"/bin/sh -c '{command}'\", or set ATTR{{queue/…}}, which needs no program"
+                    "{place}: RUN starts no shell, so that '{sign}' is an argument of the program: {command}"
+                ),
+                format!(
+                    "write RUN+=\"/bin/sh -c '{inside}'\", or set ATTR{{queue/…}}, which needs no program"
                 ),
             ));
         }

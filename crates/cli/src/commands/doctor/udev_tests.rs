@@ -251,6 +251,57 @@ fn a_command_that_needs_a_shell_is_reported() {
     }
 }
 
+/// Regression: a command that starts a shell by another program was reported, with nested quotes as the remedy, and a pipe was not.
+#[test]
+fn a_command_that_may_start_a_shell_is_not_reported() {
+    let system = with_sda("udev-wrapped");
+    let of = |command: &str| {
+        let line = format!("KERNEL==\"sda\", RUN+=\"{}\"", command.replace('"', "\\\""));
+        system.write("etc/udev/rules.d/60-io.rules", &line);
+        let found = system.examined("sda").into_iter().filter(|one| one.link == "udev");
+        found.map(|one| (one.what, one.fix)).collect::<Vec<_>>()
+    };
+    let shell = "'echo none > /sys/block/%k/queue/scheduler'";
+    for before in [
+        "/usr/bin/systemd-run --no-block /bin/sh -c",
+        "/usr/bin/timeout 5 /bin/sh -c",
+        "/usr/bin/flock /run/lock/io /bin/bash -c",
+        "/usr/bin/flock /run/lock/io -c",
+        "/usr/bin/nice -n 5 /bin/sh -c",
+        "/usr/bin/sudo -u root /bin/sh -c",
+        "/bin/su -c",
+        "/bin/su --command",
+        "/usr/bin/script -qc",
+        "/bin/busybox sh -c",
+    ] {
+        assert_eq!(of(&format!("{before} {shell}")), [], "{before}");
+    }
+    for command in [
+        "/usr/bin/python3 -c 'if 1 > 0: open(\"/sys/block/%k/queue/scheduler\", \"w\").write(\"none\")'",
+        "/usr/bin/perl -e 'open F, \">/sys/block/%k/queue/scheduler\"; print F \"none\"'",
+        "/usr/bin/logger 'seen > /sys/block/%k/queue/scheduler'",
+    ] {
+        assert_eq!(of(command), [], "{command}");
+    }
+    for (command, sign, inside) in [
+        (
+            "/bin/echo none | tee /sys/block/%k/queue/scheduler",
+            '|',
+            "/bin/echo none | tee /sys/block/%k/queue/scheduler",
+        ),
+        (
+            "/usr/bin/timeout 5 /bin/echo 'none' > /sys/block/%k/queue/scheduler",
+            '>',
+            "/usr/bin/timeout 5 /bin/echo \\\"none\\\" > /sys/block/%k/queue/scheduler",
+        ),
+    ] {
+        let found = of(command);
+        let what = format!("so that '{sign}' is an argument of the program: {command}");
+        assert!(found.len() == 1 && found[0].0.ends_with(&what), "{found:?}");
+        assert!(found[0].1.starts_with(&format!("write RUN+=\"/bin/sh -c '{inside}'\"")), "{found:?}");
+    }
+}
+
 /// Regression: udev ignores such a line; a comparison with a single `=` was read as one that holds for every disk.
 #[test]
 fn rules_with_a_key_or_an_operator_that_udev_rejects_are_reported() {
