@@ -34,11 +34,29 @@ struct Part {
     attribute: String,
     operator: String,
     value: String,
+    /// By the prefix `i`, which systemd 252 does not have.
+    ignores_case: bool,
 }
 
 impl Part {
     fn is_comparison(&self) -> bool {
         matches!(&*self.operator, "==" | "!=")
+    }
+
+    /// Whether a comparison with this text holds.
+    fn fits(&self, text: &str) -> bool {
+        let fits = match self.ignores_case {
+            true => is_one_of(&self.value.to_lowercase(), &text.to_lowercase()),
+            false => is_one_of(&self.value, text),
+        };
+        fits == (self.operator == "==")
+    }
+
+    /// Whether it names an attribute of another device (`[net/lo]mtu`), or one by a substitution.
+    fn is_elsewhere(&self) -> bool {
+        let name = if self.key == "TEST" { &self.value } else { &self.attribute };
+        matches!(&*self.key, "ATTR" | "ATTRS" | "TEST")
+            && (name.starts_with('[') || name.contains(['%', '$']))
     }
 
     fn is(&self, key: &str, attribute: &str) -> bool {
@@ -119,7 +137,7 @@ fn parts(line: &str) -> Result<Vec<Part>, Rejection> {
         cause: "it cannot parse it".to_owned(),
         fix: "correct it; a part is KEY==\"value\" or KEY=\"value\", with the value in double quotes; 'udevadm verify' names the error".to_owned(),
     })?;
-    let why = |(Part { key, attribute, operator, value }, has_braces): &(Part, bool)| {
+    let why = |(Part { key, attribute, operator, value, .. }, has_braces): &(Part, bool)| {
         rejection(key, has_braces.then_some(&**attribute), operator, value)
     };
     match parts.iter().find_map(why) {
@@ -146,7 +164,9 @@ fn split(line: &str) -> Option<Vec<(Part, bool)>> {
         let operator = operators.into_iter().find(|operator| rest.starts_with(operator))?;
         rest = rest[operator.len()..].trim_start();
         // e"…" has escapes, i"…" ignores case.
+        let (prefixes, _) = rest.split_once('"')?;
         rest = rest.trim_start_matches(['e', 'i']).strip_prefix('"')?;
+        let ignores_case = prefixes.contains('i');
         let mut value = String::new();
         let mut characters = rest.char_indices();
         let end = loop {
@@ -160,7 +180,7 @@ fn split(line: &str) -> Option<Vec<(Part, bool)>> {
             }
         };
         rest = rest[end + 1..].trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-        found.push((Part { key, attribute, operator: operator.to_owned(), value }, has_braces));
+        found.push((Part { key, attribute, operator: operator.to_owned(), value, ignores_case }, has_braces));
     }
     Some(found)
 }
@@ -285,7 +305,7 @@ impl<'a> Disk<'a> {
 
     fn fits_action(parts: &[Part], action: &str) -> bool {
         let mut of_action = parts.iter().filter(|part| part.key == "ACTION" && part.is_comparison());
-        of_action.all(|part| is_one_of(&part.value, action) == (part.operator == "=="))
+        of_action.all(|part| part.fits(action))
     }
 
     /// Whether all comparisons of a line hold.
@@ -294,9 +314,9 @@ impl<'a> Disk<'a> {
     }
 
     fn compares(&self, part: &Part) -> Applies {
-        let Part { key, attribute, operator, value } = part;
+        let Part { key, attribute, operator, value, .. } = part;
         // A program is run even without a comparison.
-        if matches!(&**key, "PROGRAM" | "IMPORT") {
+        if matches!(&**key, "PROGRAM" | "IMPORT") || (part.is_elsewhere() && part.is_comparison()) {
             return Applies::Unknown;
         }
         if !part.is_comparison() {
@@ -304,8 +324,12 @@ impl<'a> Disk<'a> {
         }
         let by = |text: Option<&str>| {
             // udev fails both comparisons if there is no such attribute.
-            let holds = text.is_some_and(|text| is_one_of(value, text) == (operator == "=="));
-            if holds { Applies::Yes } else { Applies::No }
+            match text.is_some_and(|text| part.fits(text)) {
+                // Older versions ignore a line with this prefix.
+                true if part.ignores_case => Applies::Unknown,
+                true => Applies::Yes,
+                false => Applies::No,
+            }
         };
         match &**key {
             "KERNEL" => by(Some(self.name)),
@@ -326,7 +350,7 @@ impl<'a> Disk<'a> {
                 let fits = own.iter().any(|file| by(self.attribute(file).as_deref()) == Applies::Yes);
                 if fits { Applies::Yes } else { Applies::Unknown }
             }
-            "TEST" if !value.contains(['*', '%', '$']) => {
+            "TEST" if !value.contains('*') => {
                 let path = match value.strip_prefix('/') {
                     Some(path) => path.to_owned(),
                     None => format!("sys/block/{}/{value}", self.name),
@@ -515,7 +539,8 @@ impl<'a> Attributes<'a> {
         let other =
             |part: &Part| part.key == "SUBSYSTEM" && (part.operator == "==") != (part.value == "block");
         let is_of_disks = !parts.iter().any(other);
-        let set = parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison());
+        let set =
+            parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison() && !part.is_elsewhere());
         let set = set.map(|part| (format!("ATTR{{{}}}", part.attribute), part.attribute.clone()));
         let written = parts.iter().filter_map(command).flat_map(queue_files);
         let written = written.map(|name| (name.clone(), name));

@@ -157,6 +157,28 @@ fn properties_of_udevs_database_are_compared() {
     assert!(of_udev(&system)[0].1.contains(":1 sets bfq for sda, which has none"));
 }
 
+/// Regression: such a condition was read as one of the disk's own attributes, which has no such file, and a case as one that counts.
+#[test]
+fn conditions_on_other_devices_and_without_case_are_unknown() {
+    let system = with_sda("udev-elsewhere");
+    for condition in [
+        "ATTR{[net/lo]mtu}==\"65536\", KERNEL==\"sda\"",
+        "ATTR{[dmi/id]sys_vendor}!=\"QEMU\"",
+        "ATTR{queue/$name}==\"1\"",
+        "TEST==\"[dmi/id]sys_vendor\"",
+        "KERNEL==i\"SDA\"",
+        "ACTION==i\"ADD|CHANGE\", KERNEL==\"sda\", ATTR{queue/rotational}==i\"1\"",
+    ] {
+        let line = format!("{condition}, ATTR{{queue/scheduler}}=\"bfq\"");
+        system.write("etc/udev/rules.d/60-io.rules", &line);
+        assert_eq!(of_udev(&system), [], "{condition}");
+    }
+    system.write("etc/udev/rules.d/60-io.rules", "KERNEL==i\"SDB\", ATTR{queue/scheduler}=\"bfq\"");
+    assert!(of_udev(&system)[0].1.ends_with("matches no disk"));
+    system.write("etc/udev/rules.d/60-io.rules", "ATTR{[block/sda]queue/nr_requests}=\"9\"");
+    assert_eq!(of_udev(&system), []);
+}
+
 #[test]
 fn a_rule_that_compares_instead_of_setting_is_reported() {
     let system = with_sda("udev-compares");
