@@ -59,6 +59,20 @@ impl Part {
             && (name.starts_with('[') || name.contains(['%', '$']))
     }
 
+    /// Whether it names a class of disks, and not one disk: a pattern of names, or a property that the disks of a class have.
+    fn is_of_class(&self) -> bool {
+        const PROPERTIES: [(&str, &str); 5] = [
+            ("ATTR", "queue/rotational"),
+            ("ATTR", "queue/zoned"),
+            ("ATTR", "removable"),
+            ("ENV", "ID_BUS"),
+            ("ENV", "ID_ATA_ROTATION_RATE_RPM"),
+        ];
+        let is_pattern = |name: &str| name.contains(['*', '?', '[']) && !name.contains('/');
+        (self.key == "KERNEL" && self.value.split('|').all(is_pattern))
+            || PROPERTIES.iter().any(|(key, attribute)| self.is(key, attribute))
+    }
+
     fn is(&self, key: &str, attribute: &str) -> bool {
         self.key == key && self.attribute == attribute
     }
@@ -367,6 +381,7 @@ impl<'a> Disk<'a> {
         for file in &files.read {
             // The labels to which earlier lines jump, or may jump.
             let (mut jump, mut perhaps): (Option<&str>, BTreeSet<&str>) = (None, BTreeSet::new());
+            let mut jumps_by_class = false;
             for Line { place, parts } in file {
                 let Ok(parts) = parts else { continue };
                 let value = |key: &str| parts.iter().find(|part| part.key == key).map(|part| &*part.value);
@@ -378,8 +393,13 @@ impl<'a> Disk<'a> {
                 if !perhaps.is_empty() {
                     applies = applies.min(Applies::Unknown);
                 }
+                let is_other = |part: &Part| part.is_of_class() && self.compares(part) == Applies::No;
+                let of_other_class = parts.iter().any(is_other) || (jump.is_some() && jumps_by_class);
                 match (value("GOTO"), applies) {
-                    (Some(label), Applies::Yes) => jump = Some(label),
+                    (Some(label), Applies::Yes) => {
+                        jump = Some(label);
+                        jumps_by_class = parts.iter().any(|part| part.is_comparison() && part.is_of_class());
+                    }
                     (Some(label), Applies::Unknown) => _ = perhaps.insert(label),
                     _ => {}
                 }
@@ -395,7 +415,8 @@ impl<'a> Disk<'a> {
                         None => applies,
                     };
                     let action = if Self::fits_action(parts, "change") { "change" } else { "add" };
-                    let set = Set { place, scheduler, applies, action, early: early(place, parts) };
+                    let early = early(place, parts);
+                    let set = Set { place, scheduler, applies, action, of_other_class, early };
                     match is_command {
                         true if !is_final => commands.push(set),
                         true => {}
@@ -417,6 +438,8 @@ struct Set<'a> {
     applies: Applies,
     /// An event at which it does so.
     action: &'static str,
+    /// Whether the line, or one that jumps over it, names a class of disks to which the disk does not belong.
+    of_other_class: bool,
     /// A property that it compares and the file that sets it later.
     early: Option<(&'a str, &'static str)>,
 }
@@ -441,10 +464,15 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
         .filter(|name| roots.has(&format!("sys/block/{name}/queue")))
         .map(|name| Disk::of(roots, name))
         .collect();
-    let mut anywhere: BTreeSet<&str> = BTreeSet::new();
-    for disk in &disks {
-        let applying = disk.set(&files).into_iter().filter(|set| set.applies != Applies::No);
-        anywhere.extend(applying.map(|set| set.place));
+    // The places of lines that may apply to a disk, and of those that name a class to which a disk belongs.
+    let (mut anywhere, mut of_present_class) = (BTreeSet::new(), BTreeSet::new());
+    for set in disks.iter().flat_map(|disk| disk.set(&files)) {
+        if set.applies != Applies::No {
+            anywhere.insert(set.place);
+        }
+        if !set.of_other_class {
+            of_present_class.insert(set.place);
+        }
     }
     let (name, active) = (&device.leaf.name, device.scheduler());
     let offers = |set: &&Set<'_>| device.leaf.available.contains(&set.scheduler);
@@ -453,11 +481,16 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
     for set in &all {
         let Set { place, scheduler, applies, .. } = set;
         if !OF_DISTRIBUTION.iter().any(|of| place.starts_with(of)) && !anywhere.contains(place) {
+            const TEST: &str = "'udevadm test /sys/block/NAME' shows what matches";
+            let (level, fix) = match of_present_class.contains(place) {
+                true => (Level::Problem, format!("correct its conditions; {TEST}")),
+                false => (Level::Note, format!("leave it, if this system lacks such disks; {TEST}")),
+            };
             found.push(finding(
-                Level::Problem,
+                level,
                 "udev",
                 format!("{place}: the rule that sets {scheduler} matches no disk"),
-                "correct its conditions; 'udevadm test /sys/block/NAME' shows what matches",
+                fix,
             ));
         } else if *applies != Applies::No && !offers(&set) {
             let (level, condition) = match applies {

@@ -20,7 +20,7 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
         "{found:?}"
     );
     rule("ACTION==\"add\", KERNEL==\"hd?|nvme*\", ATTR{queue/scheduler}=\"bfq\"");
-    assert!(system.examined("sda")[0].what.ends_with("the rule that sets bfq matches no disk"));
+    assert!(of_udev(&system)[0].1.ends_with("the rule that sets bfq matches no disk"));
     rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
     assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
     assert_eq!(
@@ -37,7 +37,34 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
     rule(
         "KERNEL==\"sd*\", ATTR{queue/iostats}==\"1\", ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"bfq\"",
     );
-    assert!(system.examined("sda")[0].what.ends_with("matches no disk"), "its queue is not zoned");
+    assert!(of_udev(&system)[0].1.ends_with("matches no disk"), "its queue is not zoned");
+}
+
+/// Regression: files with a rule for each class of disks had a problem for each class that the system lacks.
+#[test]
+fn a_rule_for_a_class_of_disks_that_is_absent_is_a_note() {
+    let system = with_sda("udev-classes");
+    system.disk("virtual/block", "loop0", "7:0", "[none] bfq");
+    const SETS: &str = "ATTR{queue/scheduler}=\"bfq\"";
+    for (conditions, expected) in [
+        ("KERNEL==\"nvme[0-9]n[0-9]\"", Level::Note),
+        ("KERNEL==\"mmcblk*[0-9]|msblk*[0-9]\", ENV{ID_SERIAL}==\"x\"", Level::Note),
+        ("KERNEL==\"sd[a-z]*\", ATTR{queue/rotational}==\"0\"", Level::Note),
+        ("KERNEL!=\"nvme*\", GOTO=\"end\"\nENV{DEVTYPE}==\"disk\"", Level::Note),
+        ("KERNEL==\"sdb\"", Level::Problem),
+        ("KERNEL==\"nvme*|sdb\"", Level::Problem),
+        ("KERNEL==\"/dev/sd*\"", Level::Problem),
+        ("KERNEL==\"sd*\", ENV{DEVTYPE}==\"partition\"", Level::Problem),
+        ("KERNEL==\"sd*\", ATTR{queue/rotational}==\"1\", ATTR{device/model}==\"x\"", Level::Problem),
+        ("ENV{DEVTYPE}!=\"partition\", GOTO=\"end\"\nKERNEL==\"sd*\"", Level::Problem),
+    ] {
+        system.write("etc/udev/rules.d/60-io.rules", &format!("{conditions}, {SETS}\nLABEL=\"end\""));
+        let found = of_udev(&system);
+        assert!(
+            found.len() == 1 && found[0].0 == expected && found[0].1.ends_with("matches no disk"),
+            "{conditions}: {found:?}"
+        );
+    }
 }
 
 /// A system with the disk sda under none.
