@@ -45,14 +45,15 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
         ));
     }
     let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
+    let most = PROCESSES.min(ROWS / runs.len().max(1));
     page.choices(&names);
     for (run, charts) in runs.iter().zip(side_by_side(runs, step)) {
         page.choice(&run.scheduler);
         page.write(format_args!("{}", summary(run)));
         charts.iter().for_each(|chart| page.chart(chart));
         match &run.outcome {
-            Some(outcome) => machine::sections(&mut page, outcome),
-            None => processes(&mut page, run, PROCESSES.min(ROWS / runs.len())),
+            Some(outcome) => machine::sections(&mut page, outcome, most),
+            None => processes(&mut page, run, most),
         }
         page.end_choice();
     }
@@ -84,6 +85,11 @@ fn processes(page: &mut Page, run: &Run, most: usize) {
     let (rows, left_out) = columns::processes(run, most);
     page.write(format_args!("<h4>Processes</h4>"));
     exact(page, &columns::PROCESS_HEADS, rows);
+    more(page, left_out);
+}
+
+/// Writes how many rows a table leaves out, if any.
+pub(super) fn more(page: &mut Page, left_out: usize) {
     if left_out > 0 {
         page.note(&format!("and {left_out} more"));
     }

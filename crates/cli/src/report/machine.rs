@@ -1,7 +1,7 @@
 //! Results of a machine with a kernel: each process's system calls, and the kernel over time.
 
 use super::columns::Value;
-use super::html::exact;
+use super::html::{exact, more};
 use super::layout::{Style, Table, Tone};
 use super::table::{fitted, titled};
 use evaluation::report::chart::{Chart, Mark, colour};
@@ -82,11 +82,13 @@ fn transactions(outcome: &Outcome) -> impl Iterator<Item = String> {
     })
 }
 
-/// Adds the same and the kernel over time to the report.
-pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
+/// Adds the same of at most `most` processes, and the kernel over time, to the report.
+pub(super) fn sections(page: &mut Page, outcome: &Outcome, most: usize) {
     page.write(format_args!("<h4>Processes</h4>"));
-    exact(page, &HEADS, rows(outcome));
-    transactions(outcome).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
+    exact(page, &HEADS, rows(outcome).into_iter().take(most));
+    more(page, outcome.seen.len().saturating_sub(most));
+    transactions(outcome).take(most).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
+    more(page, outcome.transactions.len().saturating_sub(most));
     page.write(format_args!("<h4>The machine over time</h4>"));
     if let Some(failure) = &outcome.failure {
         page.write(format_args!("<p>{}</p>", escape(failure)));
@@ -138,6 +140,27 @@ mod tests {
 
     use super::super::why::tests::run;
     use super::*;
+
+    /// Regression: the tables of 300 processes under 19 schedulers made a report larger than 2 MB.
+    #[test]
+    fn the_report_has_a_bounded_number_of_processes() {
+        let name = |n: u32| format!("job.{n:03}");
+        let outcome = Outcome {
+            seen: (0..300).map(|n| (name(n), Seen::default())).collect(),
+            transactions: (0..300).map(|n| (name(n), Default::default())).collect(),
+            ..Outcome::default()
+        };
+        let page = |most| {
+            let mut page = Page::new("");
+            sections(&mut page, &outcome, most);
+            page.end("")
+        };
+        let bounded = page(63);
+        assert_eq!(bounded.matches("<td>job.").count(), 63);
+        assert_eq!(bounded.matches("<p>job.").count(), 63);
+        assert_eq!(bounded.matches("and 237 more").count(), 2);
+        assert!(!page(300).contains(" more<"));
+    }
 
     /// Regression: a column was missing only under the scheduler with the longest figures.
     #[test]
