@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limits::integer;
 use super::snapshot::{Cgroup, Device, Mounted, Roots, tree};
 use capture::topology::{DeviceType, Layer, honours_priorities, together};
 use tuner_live::status::{self, Status};
@@ -244,18 +245,23 @@ fn limits(cgroup: &Cgroup) -> Vec<String> {
 }
 
 /// The kernel's default of both weights, which systemd does not convert.
-const DEFAULT_WEIGHT: &str = "100";
+const DEFAULT_WEIGHT: u32 = 100;
+
+/// Whether a weight, the last word of a line, is the default.
+fn is_default(line: &str) -> bool {
+    line.split_whitespace().last().and_then(integer) == Some(DEFAULT_WEIGHT)
+}
 
 /// Whether the unit's files set a weight other than the default.
 fn has_configured_weight(cgroup: &Cgroup) -> bool {
     let weight = cgroup.configured(|key| key == "IOWeight");
     let of_devices = cgroup.settings().filter(|(key, ..)| *key == "IODeviceWeight");
-    of_devices.chain(weight).any(|(_, value, _)| value.split_whitespace().last() != Some(DEFAULT_WEIGHT))
+    of_devices.chain(weight).any(|(_, value, _)| !is_default(value))
 }
 
 /// The weights of a group in `io.weight` and `io.bfq.weight`, unless they are the default.
 pub(super) fn weights(roots: &Roots, cgroup: &Cgroup) -> [Option<String>; 2] {
-    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == DEFAULT_WEIGHT);
+    let default = |text: &str| text.trim().is_empty() || is_default(text);
     ["io.weight", "io.bfq.weight"]
         .map(|file| cgroup.read(roots, file).filter(|text| !text.lines().all(default)))
 }

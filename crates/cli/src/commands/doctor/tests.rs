@@ -379,6 +379,21 @@ fn lines_that_systemd_ignores_are_reported() {
         let expected = format!("{UNIT}: systemd ignores {line}: {cause}");
         assert!(found.len() == 1 && found[0].1 == expected && found[0].2 == fix, "{file}: {found:?}");
     }
+    // Regression: percents were read as specifiers, and some values that systemd rejects as limits.
+    for (line, cause) in [
+        ("IOWeight=50%", "'50%' is no weight"),
+        ("IODeviceWeight=/srv 50%", "'50%' is no weight"),
+        ("IOReadBandwidthMax=/srv 5%", "'5%' is no limit"),
+        ("IOReadBandwidthMax=/srv 5MB", "'5MB' is no limit"),
+        ("IOReadBandwidthMax=/srv 0", "'0' is no limit"),
+        ("IOReadBandwidthMax=/srv -5", "'-5' is no limit"),
+        ("IODeviceLatencyTargetSec=/srv 25mx", "'25mx' is no time"),
+        ("IODeviceLatencyTargetSec=/srv abc", "'abc' is no time"),
+    ] {
+        let found = found(&format!("[Service]\n{line}"));
+        let expected = format!("{UNIT}: systemd ignores {line}: {cause}");
+        assert!(found.len() == 1 && found[0].1 == expected, "{line}: {found:?}");
+    }
     // An ignored line replaces no earlier one.
     let both = found("[Service]\nIOSchedulingClass=idle\nIOSchedulingClass=idel");
     assert!(both.len() == 1 && both[0].0 == "ionice", "{both:?}");
@@ -470,6 +485,8 @@ fn a_limit_is_compared_with_io_max() {
         ),
     ];
     assert_eq!(system.of_link("limit", limit), expected);
+    // Regression: a blank before the suffix.
+    assert_eq!(system.of_link("limit", "IOWriteBandwidthMax=/part 1.5 M"), expected);
     let roots = Roots::at(&system.0);
     let examined = examine(&roots, Some("db.service"), &|_| None).unwrap();
     let file = system.0.join(group).join("io.max").display().to_string();
@@ -551,7 +568,11 @@ fn a_weight_that_the_group_does_not_have_is_reported() {
         what("IOWeight=300", "default 200\n8:0 300"),
         [format!("IOWeight=300 {of_group} default 200")]
     );
-    assert_eq!(what("IOWeight=300", "default 300"), [""; 0]);
+    // Regression: the other bases of systemd, and a sign, were no weight or another one.
+    for same in ["IOWeight=300", "IOWeight=+300", "IOWeight=0x12c", "IOWeight=0454"] {
+        assert_eq!(what(same, "default 300"), [""; 0], "{same}");
+    }
+    assert_eq!(what("IODeviceWeight=/srv 0x12c", "default 100\n8:0 300"), [""; 0]);
     let device = "IODeviceWeight=/srv 300";
     assert_eq!(what(device, "default 100"), [format!("{device} {of_group} no weight for sda")]);
     assert_eq!(what(device, "default 100\n8:0 200"), [format!("{device} {of_group} 200 for sda")]);
@@ -569,7 +590,13 @@ fn a_weight_that_the_group_does_not_have_is_reported() {
         assert!(found.len() == 1 && found[0].contains("not in io.bfq.weight"), "{found:?}");
     }
     // Regression: the default is in effect.
-    for settings in ["IOWeight=100", "IOWeight=300\nIOWeight=100", "IODeviceWeight=/srv 100"] {
+    for settings in [
+        "IOWeight=100",
+        "IOWeight=+100",
+        "IOWeight=0x64",
+        "IOWeight=300\nIOWeight=100",
+        "IODeviceWeight=/srv 100",
+    ] {
         assert_eq!(what(settings, "default 100"), [""; 0], "{settings}");
     }
     system.write(bfq, "default 118");

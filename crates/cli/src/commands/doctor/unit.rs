@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use elevator::text::did_you_mean;
 
-use super::limits::{path_and_value, size};
+use super::limits::{integer, is_time, path_and_value, size};
 use super::rules::{Finding, Level, finding};
 use super::snapshot::Roots;
 
@@ -151,18 +151,14 @@ fn ignored(kind: &str, section: &str, key: &str, value: &str) -> Option<(String,
         };
         return Some((cause, format!("write it below [{own}]")));
     }
-    // Specifiers are not resolved here.
-    if value.is_empty() || value.contains('%') {
-        return None;
-    }
-    wrong_value(key, value)
+    if value.is_empty() { None } else { wrong_value(key, value) }
 }
 
 /// Why systemd rejects a value, if it does, and the remedy.
 fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
     const CLASSES: [&str; 4] = ["none", "realtime", "best-effort", "idle"];
     let is_number = |text: &str, least: u32, most: u32| {
-        text.parse::<u32>().is_ok_and(|number| (least..=most).contains(&number))
+        integer(text).is_some_and(|number| (least..=most).contains(&number))
     };
     let weight = |text: &str| {
         (!is_number(text, 1, 10_000))
@@ -189,14 +185,18 @@ fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
                 let fix = format!("write a device and a value, such as {key}=/dev/sda {}", example(key));
                 return Some(("it needs a device and a value".to_owned(), fix));
             };
-            if !path.starts_with('/') {
+            // Specifiers, which only paths have, are not resolved here.
+            if !path.starts_with(['/', '%']) {
                 let fix = format!("write /dev/{path}, if that is the device");
                 return Some((format!("'{path}' is no absolute path"), fix));
             }
             match key {
                 "IODeviceWeight" => weight(amount),
-                "IODeviceLatencyTargetSec" => None,
-                _ if amount == "infinity" || size(amount).is_some() => None,
+                "IODeviceLatencyTargetSec" if is_time(amount) => None,
+                "IODeviceLatencyTargetSec" => {
+                    Some((format!("'{amount}' is no time"), "write one, such as 25ms".to_owned()))
+                }
+                _ if amount == "infinity" || size(amount).is_some_and(|size| size > 0) => None,
                 _ => {
                     let fix = "write one value, such as 5M or infinity".to_owned();
                     Some((format!("'{amount}' is no limit"), fix))
