@@ -208,8 +208,8 @@ fn set_by(part: &Part) -> Option<(bool, String)> {
         // A value by substitution cannot be known.
         return Some((false, part.value.clone())).filter(|(_, value)| !value.contains(['%', '$']));
     }
-    let command =
-        command(part).filter(|command| command.contains(SCHEDULER) && lacks_shell(command).is_none())?;
+    let runs = |command: &&str| lacks_shell(command).is_none() && relative(command).is_none();
+    let command = command(part).filter(|command| command.contains(SCHEDULER)).filter(runs)?;
     Some((true, echoed(command)?))
 }
 
@@ -234,6 +234,12 @@ fn lacks_shell(command: &str) -> Option<char> {
     };
     let first = command.split_whitespace().find(|word| is_writer(word) || may_run(word))?;
     is_writer(&first).then_some(sign)
+}
+
+/// The program that a command names without a path, which udev looks for only where its own programs are.
+fn relative(command: &str) -> Option<&str> {
+    let first = command.split_whitespace().next()?;
+    (!first.starts_with(['/', '%', '$', '\'', '"'])).then_some(first)
 }
 
 /// The name of a program by its path.
@@ -569,18 +575,18 @@ impl<'a> Attributes<'a> {
 
     /// Those of a line that no disk has.
     fn unknown(&self, parts: &[Part]) -> Vec<Unknown> {
-        let other =
-            |part: &Part| part.key == "SUBSYSTEM" && (part.operator == "==") != (part.value == "block");
+        let other = |part: &Part| part.key == "SUBSYSTEM" && part.is_comparison() && !part.fits("block");
         let is_of_disks = !parts.iter().any(other);
-        let set =
-            parts.iter().filter(|part| part.key == "ATTR" && !part.is_comparison() && !part.is_elsewhere());
+        let set = parts.iter().filter(|part| {
+            is_of_disks && part.key == "ATTR" && !part.is_comparison() && !part.is_elsewhere()
+        });
         let set = set.map(|part| (format!("ATTR{{{}}}", part.attribute), part.attribute.clone()));
         let written = parts.iter().filter_map(command).flat_map(queue_files);
         let written = written.map(|name| (name.clone(), name));
-        set.chain(written).filter_map(|(written, name)| self.judge(written, &name, is_of_disks)).collect()
+        set.chain(written).filter_map(|(written, name)| self.judge(written, &name)).collect()
     }
 
-    fn judge(&self, written: String, name: &str, is_of_disks: bool) -> Option<Unknown> {
+    fn judge(&self, written: String, name: &str) -> Option<Unknown> {
         let on_a_disk = || self.disks.iter().any(|disk| self.roots.has(&format!("sys/block/{disk}/{name}")));
         let of_scheduler = name.strip_prefix(IOSCHED);
         let is_known = of_scheduler.is_some_and(|setting| self.of_schedulers.contains(setting));
@@ -596,9 +602,13 @@ impl<'a> Attributes<'a> {
             }
             None => {
                 let slashes = name.replace('.', "/");
-                let meant = [format!("queue/{slashes}"), slashes].into_iter();
-                let meant = meant.filter(|_| is_of_disks).find(|meant| self.of_queues.contains(meant))?;
-                format!("; did you mean '{meant}'?")
+                let meant = [format!("queue/{slashes}"), slashes];
+                match meant.into_iter().find(|meant| self.of_queues.contains(meant)) {
+                    Some(meant) => format!("; did you mean '{meant}'?"),
+                    None => Some(did_you_mean(name, ["scheduler"]))
+                        .filter(|near| !near.is_empty())
+                        .map(|_| format!("; did you mean '{SCHEDULER}'?"))?,
+                }
             }
         };
         let level = if near.is_empty() { Level::Note } else { Level::Problem };
@@ -661,6 +671,18 @@ fn mistakes(roots: &Roots, files: &Files) -> Vec<Finding> {
                 format!(
                     "write RUN+=\"/bin/sh -c '{inside}'\", or set ATTR{{queue/…}}, which needs no program"
                 ),
+            ));
+        }
+        let of_queues = parts.iter().filter_map(command).filter(|command| command.contains("/queue/"));
+        let is_own_program =
+            |name: &str| ["lib", "usr/lib"].iter().any(|of| roots.has(&format!("{of}/udev/{name}")));
+        let with_shell = of_queues.filter(|command| lacks_shell(command).is_none());
+        if let Some(name) = with_shell.filter_map(relative).find(|name| !is_own_program(name)) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!("{place}: udev looks for the program '{name}' of RUN only in /usr/lib/udev, which lacks it"),
+                format!("write its path, such as /bin/{name}"),
             ));
         }
         let compares = parts.iter().find(|part| part.is("ATTR", SCHEDULER) && part.operator == "==");

@@ -49,6 +49,12 @@ const KEYS: [Keys; 10] = [
     (&["GOTO", "LABEL"], Never, &["="]),
 ];
 
+/// The names that udev accepts in braces after a key.
+const NAMES: [(&str, &[&str]); 2] = [
+    ("RUN", &["program", "builtin"]),
+    ("IMPORT", &["program", "builtin", "file", "db", "cmdline", "parent"]),
+];
+
 /// Why udev ignores a line, and what to write instead.
 #[derive(Debug)]
 pub(super) struct Rejection {
@@ -80,6 +86,11 @@ pub(super) fn rejection(
         }
         (Always, None | Some("")) => {
             (format!("{key} needs a name in braces"), format!("write {}", written(key, Some("NAME"), usual)))
+        }
+        (_, Some(name)) if NAMES.iter().any(|(of, names)| *of == key && !names.contains(&name)) => {
+            let names = NAMES.iter().find(|(of, _)| *of == key).map_or(&[][..], |(_, names)| names);
+            let cause = format!("{key} takes only {} in braces", names.join(", "));
+            (cause, format!("write {}", written(key, Some("program"), usual)))
         }
         _ if operators.contains(&operator) => return None,
         (_, attribute) => {

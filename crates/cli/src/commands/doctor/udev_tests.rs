@@ -261,6 +261,8 @@ fn attributes_of_queues_are_recognised_wherever_a_rule_has_them() {
     };
     for (set, meant) in [
         ("ATTR{scheduler}=\"bfq\"", "queue/scheduler"),
+        ("ATTR{schedule}=\"bfq\"", "queue/scheduler"),
+        ("SUBSYSTEM==\"block|scsi\", ATTR{scheduler}=\"bfq\"", "queue/scheduler"),
         ("ATTR{queue.scheduler}=\"bfq\"", "queue/scheduler"),
         ("ATTR{queue/iosched/slice_idel}=\"0\"", "slice_idle"),
         ("RUN+=\"/bin/sh -c 'echo bfq > /sys/block/%k/queue/schedular'\"", "queue/scheduler"),
@@ -272,6 +274,8 @@ fn attributes_of_queues_are_recognised_wherever_a_rule_has_them() {
     }
     for line in [
         "SUBSYSTEM==\"bdi\", ATTR{rotational}=\"1\"",
+        "SUBSYSTEM==\"net\", ATTR{queue/foo}=\"1\"",
+        "SUBSYSTEM!=\"block\", ATTR{queue/foo}=\"1\"",
         "KERNEL==\"eth0\", ATTR{mtu}=\"9000\"",
         "KERNEL==\"sda\", ATTR{queue/iosched/of_a_module}=\"1\"",
         "KERNEL==\"sda\", RUN+=\"/bin/sh -c 'echo 0 > /sys/block/%k/queue/rotational'\"",
@@ -298,6 +302,25 @@ fn a_command_that_needs_a_shell_is_reported() {
             found[0].fix
         );
     }
+}
+
+/// Regression: the remedy was to trigger the rule.
+#[test]
+fn a_program_without_a_path_is_reported() {
+    let system = with_sda("udev-relative");
+    let line = |active: &str| {
+        let shell = format!("sh -c 'echo {active} > /sys/block/%k/queue/scheduler'");
+        system.write("etc/udev/rules.d/60-io.rules", &format!("KERNEL==\"sda\", RUN+=\"{shell}\""));
+    };
+    for scheduler in ["none", "bfq"] {
+        line(scheduler);
+        let found = of_udev(&system);
+        let end =
+            "60-io.rules:1: udev looks for the program 'sh' of RUN only in /usr/lib/udev, which lacks it";
+        assert!(found.len() == 1 && found[0].0 == Level::Problem && found[0].1.ends_with(end), "{found:?}");
+    }
+    system.write("usr/lib/udev/sh", "");
+    assert_eq!(of_udev(&system), []);
 }
 
 /// Regression: a command that starts a shell by another program was reported, with nested quotes as the remedy, and a pipe was not.
@@ -368,6 +391,16 @@ fn rules_with_a_key_or_an_operator_that_udev_rejects_are_reported() {
         ("TEST=\"queue/x\"", "TEST takes only ==, !=", "write TEST==\"queue/x\""),
         ("ENV{ID_X}-=\"1\"", "ENV takes only =, ==, !=, +=, :=", "write ENV{ID_X}=\"1\""),
         ("RUN==\"/bin/a \\\"b\\\"\"", "RUN takes only +=, =, :=", "write RUN+=\"/bin/a \\\"b\\\"\""),
+        (
+            "RUN{foo}+=\"/bin/a\"",
+            "RUN takes only program, builtin in braces",
+            "write RUN{program}+=\"/bin/a\"",
+        ),
+        (
+            "IMPORT{foo}=\"/bin/a\"",
+            "IMPORT takes only program, builtin, file, db, cmdline, parent in braces",
+            "write IMPORT{program}=\"/bin/a\"",
+        ),
         ("GOTO==\"end\"", "GOTO takes only =", "write GOTO=\"end\""),
         ("KERNEL{a}==\"sd*\"", "KERNEL takes no name in braces", "write KERNEL==\"sd*\""),
         ("ATTR==\"1\"", "ATTR needs a name in braces", "write ATTR{NAME}==\"1\""),
