@@ -388,20 +388,33 @@ impl<'a> Disk<'a> {
             // The labels to which earlier lines jump, or may jump.
             let (mut jump, mut perhaps): (Option<&str>, BTreeSet<&str>) = (None, BTreeSet::new());
             let mut jumps_by_class = false;
+            // The labels to which earlier lines jump at one of the two events, and that event.
+            let mut skipped: Vec<(&str, &str)> = Vec::new();
             for Line { place, parts } in file {
                 let Ok(parts) = parts else { continue };
                 let value = |key: &str| parts.iter().find(|part| part.key == key).map(|part| &*part.value);
                 if let Some(label) = value("LABEL") {
                     jump = jump.filter(|wanted| *wanted != label);
                     perhaps.remove(label);
+                    skipped.retain(|(wanted, _)| *wanted != label);
                 }
-                let mut applies = if jump.is_some() { Applies::No } else { self.fits(parts) };
+                let actions = ["change", "add"].into_iter().filter(|action| {
+                    Self::fits_action(parts, action) && !skipped.iter().any(|(_, skipped)| skipped == action)
+                });
+                let actions: Vec<&str> = actions.collect();
+                let mut applies = match jump.is_some() || actions.is_empty() {
+                    true => Applies::No,
+                    false => self.fits(parts),
+                };
                 if !perhaps.is_empty() {
                     applies = applies.min(Applies::Unknown);
                 }
                 let is_other = |part: &Part| part.is_of_class() && self.compares(part) == Applies::No;
                 let of_other_class = parts.iter().any(is_other) || (jump.is_some() && jumps_by_class);
                 match (value("GOTO"), applies) {
+                    (Some(label), Applies::Yes) if actions.len() == 1 && skipped.is_empty() => {
+                        skipped.push((label, actions[0]));
+                    }
                     (Some(label), Applies::Yes) => {
                         jump = Some(label);
                         jumps_by_class = parts.iter().any(|part| part.is_comparison() && part.is_of_class());
@@ -420,7 +433,7 @@ impl<'a> Disk<'a> {
                         Some(_) => applies.max(Applies::Unknown),
                         None => applies,
                     };
-                    let action = if Self::fits_action(parts, "change") { "change" } else { "add" };
+                    let action = actions.first().copied().unwrap_or("add");
                     let early = early(place, parts);
                     let set = Set { place, scheduler, applies, action, of_other_class, early };
                     match is_command {

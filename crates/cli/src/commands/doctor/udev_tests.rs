@@ -40,6 +40,30 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
     assert!(of_udev(&system)[0].1.ends_with("matches no disk"), "its queue is not zoned");
 }
 
+/// Regression: a jump at one of the events was one at all of them, so that no rule after it applied.
+#[test]
+fn a_jump_at_one_event_leaves_the_rules_for_the_other() {
+    let system = with_sda("udev-jump");
+    let of = |first: &str, condition: &str| {
+        let rule = format!("{condition}KERNEL==\"sd*\", ATTR{{queue/scheduler}}=\"bfq\"");
+        let text = format!("{first}, GOTO=\"end\"\n{rule}\nLABEL=\"end\"");
+        system.write("etc/udev/rules.d/60-io.rules", &text);
+        let found = system.examined("sda").into_iter().filter(|finding| finding.link == "udev");
+        found.map(|one| (one.what, one.fix)).collect::<Vec<_>>()
+    };
+    for (first, action) in
+        [("ACTION!=\"add\"", "add"), ("ACTION!=\"change\"", "change"), ("ACTION!=\"add|change\"", "change")]
+    {
+        let found = of(first, "");
+        assert!(found.len() == 1 && found[0].0.contains(":2 sets bfq for sda, which has none"), "{found:?}");
+        assert!(found[0].1.contains(&format!("--action={action} ")), "{found:?}");
+    }
+    for (first, condition) in [("ACTION!=\"add\"", "ACTION==\"change\", "), ("ACTION==\"add|change\"", "")] {
+        let found = of(first, condition);
+        assert!(found.len() == 1 && found[0].0.ends_with("matches no disk"), "{first}: {found:?}");
+    }
+}
+
 /// Regression: files with a rule for each class of disks had a problem for each class that the system lacks.
 #[test]
 fn a_rule_for_a_class_of_disks_that_is_absent_is_a_note() {
