@@ -29,6 +29,7 @@ mod error;
 mod fairness_unit;
 mod files;
 pub mod identity;
+mod kernel_defaults;
 mod kernel_settings;
 pub mod learned;
 mod live_tuner;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use capture::topology::schedulers;
 
 use crate::error::Error;
-use crate::kernel_settings;
+use crate::kernel_defaults;
 use crate::stable::{Property, UDEV};
 use crate::system;
 
@@ -188,7 +188,7 @@ impl QueueSettings {
                     "nr_requests" => self.usual_requests(&scheduler).as_ref() != Some(value),
                     // As many as requests since Linux 6.18.
                     "async_depth" => self.get("nr_requests").ok().as_ref() != Some(value),
-                    _ => !kernel_settings::is_default(&scheduler, setting, value).unwrap_or(false),
+                    _ => !kernel_defaults::is_default(&scheduler, setting, value).unwrap_or(false),
                 }
         };
         let mut settings = self.all();

@@ -12,6 +12,7 @@ use evaluation::runs::Run;
 
 use super::columns::{self, COLUMNS, Column, Value};
 use super::comparison::Comparison;
+use super::html_table::{exact, more};
 use super::machine;
 use super::ranking::Ranking;
 use super::why::why;
@@ -86,21 +87,6 @@ fn processes(page: &mut Page, run: &Run, most: usize) {
     page.write(format_args!("<h4>Processes</h4>"));
     exact(page, &columns::PROCESS_HEADS, rows);
     more(page, left_out);
-}
-
-/// Writes how many rows a table leaves out, if any.
-pub(super) fn more(page: &mut Page, left_out: usize) {
-    if left_out > 0 {
-        page.note(&format!("and {left_out} more"));
-    }
-}
-
-/// Writes a table that is saved with all digits, below headings with their names in CSV.
-pub(super) fn exact(page: &mut Page, heads: &[(&str, &str)], rows: impl IntoIterator<Item = Vec<Value>>) {
-    let heads: Vec<(String, &str)> =
-        heads.iter().map(|(head, csv)| (columns::on_one_line(head), *csv)).collect();
-    let cells = |row: Vec<Value>| row.iter().map(|value| (value.text(), value.exact())).collect();
-    page.exact_table(&heads, rows.into_iter().map(|row| ("", cells(row))));
 }
 
 /// Processes with a colour of their own.

@@ -1,7 +1,7 @@
 //! Results of a machine with a kernel: each process's system calls, and the kernel over time.
 
 use super::columns::Value;
-use super::html::{exact, more};
+use super::html_table::{exact, more};
 use super::layout::{Style, Table, Tone};
 use super::table::{fitted, titled};
 use evaluation::report::chart::{Chart, Mark, colour};

@@ -3,6 +3,7 @@
 mod columns;
 mod comparison;
 mod html;
+mod html_table;
 mod layout;
 mod machine;
 mod output;

@@ -13,11 +13,11 @@ use elevator::text::did_you_mean;
 
 use super::Arms;
 use crate::error::Error;
-use crate::kernel_settings;
 use crate::module_elevators;
 use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS, is_late};
 use crate::settings_backup::{SettingsBackup, Switch};
 use crate::system;
+use crate::{kernel_defaults, kernel_settings};
 
 /// A scheduler of the kernel, with settings: `bfq{slice_idle=0, nr_requests=64}`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -335,7 +335,7 @@ impl KernelArms {
         let is_own = |setting: &&str| own.iter().any(|(name, _)| name == setting);
         let others = named.into_iter().filter(|setting| !is_own(setting)).filter_map(|setting| {
             let value = value(setting)?;
-            let is_default = kernel_settings::is_default(scheduler, setting, &value)?;
+            let is_default = kernel_defaults::is_default(scheduler, setting, &value)?;
             (!is_default).then(|| (setting.to_owned(), value))
         });
         let others: Vec<(String, String)> = others.collect();

@@ -1,6 +1,8 @@
 //! `dwell doctor`: follows a unit, container or device down to the scheduler and its settings, and reports each broken or ineffective link.
 
+mod finding;
 mod limits;
+mod roots;
 mod rules;
 mod snapshot;
 #[cfg(test)]
@@ -10,6 +12,7 @@ mod udev_keys;
 #[cfg(test)]
 mod udev_tests;
 mod unit;
+mod values;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,9 +22,11 @@ use capture::{Number, device_below};
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::rules::{Finding, Level, of_cgroup, of_device};
+use self::finding::{Finding, Level};
+pub(crate) use self::roots::Roots;
+use self::rules::{of_cgroup, of_device};
 use self::snapshot::Cgroup;
-pub(crate) use self::snapshot::{Device, Roots, beside, settings};
+pub(crate) use self::snapshot::{Device, beside, settings};
 use crate::error::Error;
 use crate::output_file::{self, is_free};
 use evaluation::report::format::object;

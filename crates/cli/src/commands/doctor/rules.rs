@@ -1,43 +1,12 @@
 //! The rules: each looks at one link between a program and its disk, and returns a finding if the link is broken or has no effect.
 
-use serde::Serialize;
-
-use super::limits::integer;
-use super::snapshot::{Cgroup, Device, Mounted, Roots, tree};
+use super::finding::{Finding, Level, finding};
+use super::roots::Roots;
+use super::snapshot::{Cgroup, Device, Mounted, tree};
+use super::values::integer;
 use capture::topology::{DeviceType, Layer, honours_priorities, together};
 use tuner_live::status::{self, Status};
 use tuner_live::{QueueSettings, settings_backup};
-
-/// The severity of a finding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Level {
-    /// A setting has no effect, or contradicts another one.
-    Problem,
-    /// A setting that often degrades performance, or has less effect than its name suggests.
-    Warning,
-    /// A fact that matters for settings.
-    Note,
-}
-
-/// A finding: the problem and its remedy.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub(super) struct Finding {
-    pub(super) level: Level,
-    /// The link: scheduler, ionice, weight, limit, latency, writeback, udev, unit, virtualization, accounting.
-    pub(super) link: &'static str,
-    pub(super) what: String,
-    pub(super) fix: String,
-}
-
-pub(super) fn finding(
-    level: Level,
-    link: &'static str,
-    what: impl Into<String>,
-    fix: impl Into<String>,
-) -> Finding {
-    Finding { level, link, what: what.into(), fix: fix.into() }
-}
 
 /// The findings about a device, in any order.
 pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {

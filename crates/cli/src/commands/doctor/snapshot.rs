@@ -2,17 +2,16 @@
 //!
 //! Every path lies below [`Roots`], so that tests use directories of their own. Each file that was read is kept for `--bundle`.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use capture::topology::{DeviceType, Layer, Stack};
 use capture::{Number, number};
 use server::control::mounts::Mount;
 
-use super::rules::Finding;
+use super::finding::Finding;
+use super::roots::Roots;
 use super::unit::{self, Unit};
 
 /// Cgroup directories are searched to this depth.
@@ -23,67 +22,6 @@ const BLKIO: &str = "sys/fs/cgroup/blkio";
 /// Processes of a group, and files of a process, that are looked at.
 const PROCESSES_MAX: usize = 64;
 const FILES_MAX: usize = 256;
-
-/// Where the system's trees are.
-pub(crate) struct Roots {
-    pub(crate) root: PathBuf,
-    /// What was read, once; `None` for files that are missing.
-    files: RefCell<BTreeMap<PathBuf, Option<String>>>,
-}
-
-impl Roots {
-    pub(crate) fn at(root: &Path) -> Self {
-        Self { root: root.to_owned(), files: RefCell::default() }
-    }
-
-    /// The text of a file, without the line end. `None` if there is no such file, or it cannot be read.
-    pub(crate) fn read(&self, path: &str) -> Option<String> {
-        let file = self.root.join(path);
-        let mut files = self.files.borrow_mut();
-        let read = |file: &PathBuf| Some(fs::read_to_string(file).ok()?.trim_end().to_owned());
-        files.entry(file).or_insert_with_key(read).clone()
-    }
-
-    pub(crate) fn has(&self, path: &str) -> bool {
-        self.root.join(path).exists()
-    }
-
-    /// Whether both paths lead to one file.
-    pub(super) fn is_same(&self, one: &str, other: &str) -> bool {
-        let place = |path: &str| self.root.join(path).canonicalize().ok();
-        place(one).is_some_and(|one| place(other) == Some(one))
-    }
-
-    /// The file of a unit of systemd's; of several the one that has precedence.
-    pub(crate) fn unit_file(&self, unit: &str) -> Option<String> {
-        let files = unit::DIRECTORIES.map(|directory| format!("{directory}/{unit}"));
-        files.into_iter().rfind(|file| self.read(file).is_some())
-    }
-
-    /// The names in a directory, sorted.
-    pub(super) fn names(&self, path: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort_unstable();
-        names
-    }
-
-    /// Every file that was read.
-    pub(super) fn files(&self) -> BTreeMap<PathBuf, String> {
-        let files = self.files.borrow();
-        files.iter().filter_map(|(path, text)| Some((path.clone(), text.clone()?))).collect()
-    }
-
-    /// Whether this system runs in a virtual machine.
-    pub(crate) fn is_guest(&self) -> bool {
-        let flags = self.read("proc/cpuinfo").unwrap_or_default();
-        let is_hypervised = |line: &str| {
-            line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
-        };
-        flags.lines().any(is_hypervised) || self.has("sys/hypervisor/type")
-    }
-}
 
 /// A device with its stack.
 pub(crate) struct Device {

@@ -6,8 +6,10 @@ use capture::how_to_get;
 use elevator::text::did_you_mean;
 use tuner_live::scheduler_settings;
 
-use super::rules::{Finding, Level, finding, tuner};
-use super::snapshot::{Device, Roots};
+use super::finding::{Finding, Level, finding};
+use super::roots::Roots;
+use super::rules::tuner;
+use super::snapshot::Device;
 use super::udev_keys::{Rejection, rejection};
 
 /// Directories of rules; of files with the same name the one in the last directory counts.

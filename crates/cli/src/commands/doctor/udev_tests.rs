@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::rules::Level;
+use super::finding::Level;
 use super::tests::{NONE, System};
 
 #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use elevator::text::did_you_mean;
 
-use super::limits::{integer, is_time, path_and_value, size};
-use super::rules::{Finding, Level, finding};
-use super::snapshot::Roots;
+use super::finding::{Finding, Level, finding};
+use super::roots::Roots;
+use super::values::{integer, is_time, path_and_value, size};
 
 /// Directories of unit files; a later one has precedence (systemd.unit(5)).
 pub(super) const DIRECTORIES: [&str; 8] = [
@@ -19,6 +19,14 @@ pub(super) const DIRECTORIES: [&str; 8] = [
     "run/systemd/system.control",
     "etc/systemd/system.control",
 ];
+
+impl Roots {
+    /// The file of a unit of systemd's; of several the one that has precedence.
+    pub(crate) fn unit_file(&self, unit: &str) -> Option<String> {
+        let files = DIRECTORIES.map(|directory| format!("{directory}/{unit}"));
+        files.into_iter().rfind(|file| self.read(file).is_some())
+    }
+}
 
 /// The controllers that a unit keeps from the units below it.
 pub(super) const DISABLED: &str = "DisableControllers";
