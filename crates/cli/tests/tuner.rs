@@ -303,7 +303,7 @@ fn files_without_a_usable_load_are_rejected() {
     fails(
         &["patterns", "import", &hosts.write("empty", "\n")],
         6,
-        "no load; export from a host whose tuner has run",
+        "no load; export it again from a host whose tuner has run",
     );
     fails(&["patterns", "import", &hosts.write("binary", [0xff, 0])], 6, "is no text; expected a file of");
     let mut load = hosts.load("one");

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::control::mounts::Mount;
 use ::control::process::detach;
@@ -400,8 +400,20 @@ fn set(path: &Path, name: &str, value: &str) -> io::Result<()> {
         let other = if number > 4 { number - 1 } else { number + 1 };
         let _ = fs::write(path, other.to_string());
     }
-    fs::write(path, value)
+    let began = Instant::now();
+    loop {
+        match fs::write(path, value) {
+            // Since Linux 6.16 a queue refuses another scheduler while a disk of its driver is added or removed (`elv_iosched_store`).
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && began.elapsed() < BUSY => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            written => return written,
+        }
+    }
 }
+
+/// How long a setting of a queue may be refused as busy.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// Of `none [mq-deadline] bfq`, the one in brackets.
 fn chosen(text: &str) -> &str {

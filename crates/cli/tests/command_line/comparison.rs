@@ -81,7 +81,7 @@ fn below_the_table_is_why_each_scheduler_has_its_result() {
     assert_eq!(last[2], "Why:", "{both}");
     assert!(last[1].starts_with("  stream(noop): ") && last[0].starts_with("  noop: "), "{both}");
     assert!(last[1].contains(": anticipates the stream's next request"), "{both}");
-    assert!(last[0].ends_with(" each; no deliberate wait"), "{both}");
+    assert!(last[0].ends_with(" requests; no deliberate wait"), "{both}");
     // The same scheduler alone has the same explanation.
     assert_eq!(words(&["noop"]).lines().last(), Some(last[0]));
 }

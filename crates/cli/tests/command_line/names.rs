@@ -17,7 +17,7 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
     fails(&["schedulers", "deadlin"], 2, &["did you mean 'deadline"]);
     fails(&["compare", SMALL, "--drive", "wd5000aak"], 2, &["wd5000aaks"]);
     fails(&["drives", "show", "wd5000aak"], 2, &["wd5000aaks"]);
-    fails(&["drives", "show", "wd5000aaks{depth=0}"], 6, &["queue: its depth must lie between 1 and 32"]);
+    fails(&["drives", "show", "wd5000aaks{depth=0}"], 2, &["depth must lie between 1 and 1024, not 0"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/two-phases.toml");
     fails(
         &["run", script, "--machine", "pc-2033"],

@@ -64,6 +64,16 @@ impl Drop for Bad {
     }
 }
 
+/// An export of patterns.
+fn shared() -> String {
+    let shape = format!("[1.0{}]", ", 0.0".repeat(47));
+    let row = serde_json::json!({
+        "host": "h", "device": "d", "metric": "bandwidth", "kind_windows": 3, "shape": shape,
+        "scheduler": "none", "rating": 0.0, "pairs": 2, "windows": 3,
+    });
+    format!("{row}\n")
+}
+
 impl Bad {
     fn new(test: &str) -> Self {
         let directory = Directory::new(test);
@@ -72,7 +82,7 @@ impl Bad {
         let _ = fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).expect("a socket");
         directory.file("empty", "");
-        directory.file("shared", "");
+        directory.file("shared", &shared());
         fs::write(directory.path("junk"), (0..8192_u32).map(|n| (n * 7919 + 13) as u8).collect::<Vec<_>>())
             .expect("written");
         fs::create_dir_all(directory.path("folder")).expect("made");
