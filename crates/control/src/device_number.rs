@@ -1,6 +1,7 @@
 //! The kernel's identifier of a block device, by which sysfs has its directories.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Major and minor number.
@@ -10,6 +11,13 @@ pub type DeviceNumber = (u32, u32);
 #[must_use]
 pub fn split(device: u64) -> DeviceNumber {
     (rustix::fs::major(device), rustix::fs::minor(device))
+}
+
+/// The number of a block device by its node, or a link to it; none for other files.
+#[must_use]
+pub fn of_node(path: &Path) -> Option<DeviceNumber> {
+    let found = fs::metadata(path).ok()?;
+    found.file_type().is_block_device().then(|| split(found.rdev()))
 }
 
 /// `8:1` as the kernel's files have it, with or without a line end.

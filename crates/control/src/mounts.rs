@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::device_number::{self, DeviceNumber};
 
@@ -30,6 +30,13 @@ impl Mount {
     pub fn seen_by(process: impl Display) -> Vec<Self> {
         let text = fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
         Self::all(&text).collect()
+    }
+
+    /// The mount of a path: the deepest one above it; of several at one directory the last, which covers the others.
+    #[must_use]
+    pub fn above<'a>(mounts: &'a [Self], path: &Path) -> Option<&'a Self> {
+        let above = mounts.iter().filter(|mount| path.starts_with(&mount.place));
+        above.max_by_key(|mount| mount.place.components().count())
     }
 
     /// The lines of a `mountinfo`; others are left out.

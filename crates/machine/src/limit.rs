@@ -42,8 +42,8 @@ use visits::Visits;
 /// Records requests and think times during a run.
 #[derive(Clone, Debug)]
 pub struct LimitRecorder {
-    /// The place of each process in `processes`; with [`GROUPED`], in `pauses`.
-    places: Vec<u32>,
+    /// The place of each process.
+    places: Vec<Place>,
     processes: Vec<Requests>,
     /// The times of grouped processes.
     pauses: Vec<Pauses>,
@@ -64,8 +64,14 @@ pub struct LimitRecorder {
     visits: Visits,
 }
 
-/// The bit in the place of a process that is reported with others as a group.
-const GROUPED: u32 = 1 << 31;
+/// Where the recorder has what a process did.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In `processes`.
+    Own(u32),
+    /// In `pauses`, as the process is reported with others as a group.
+    Grouped(u32),
+}
 
 /// The earliest times of a grouped process: think times, and sleeps until a given time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,38 +166,36 @@ impl LimitRecorder {
     pub(crate) fn group(&mut self, process: usize) {
         self.extend_to(process);
         debug_assert_eq!(self.places.len(), process, "a process that has done nothing");
-        self.places.push(GROUPED | self.pauses.len() as u32);
+        self.places.push(Place::Grouped(self.pauses.len() as u32));
         self.pauses.push(Pauses::default());
-    }
-
-    fn pauses_of(&mut self, process: usize) -> Option<&mut Pauses> {
-        let place = self.places.get(process).filter(|&place| place & GROUPED > 0)?;
-        self.pauses.get_mut((place & !GROUPED) as usize)
     }
 
     /// Gives all processes before this one a place.
     fn extend_to(&mut self, process: usize) {
         while self.places.len() < process {
-            self.places.push(self.processes.len() as u32);
+            self.places.push(Place::Own(self.processes.len() as u32));
             self.processes.push(Requests::default());
         }
     }
 
-    /// The place of a process that is not grouped.
+    /// The place of a process; none if nothing is recorded.
     #[inline]
-    fn place(&mut self, process: usize) -> Option<usize> {
+    fn place(&mut self, process: usize) -> Option<Place> {
         if self.is_unknown {
             return None;
         }
         if self.places.len() <= process {
             self.extend_to(process + 1);
         }
-        Some(self.places[process]).filter(|&place| place & GROUPED == 0).map(|place| place as usize)
+        Some(self.places[process])
     }
 
+    /// A process that is not grouped.
     fn of(&mut self, process: usize) -> Option<&mut Requests> {
-        let place = self.place(process)?;
-        self.processes.get_mut(place)
+        match self.place(process)? {
+            Place::Own(place) => Some(&mut self.processes[place as usize]),
+            Place::Grouped(_) => None,
+        }
     }
 
     /// Records the process's request of that number. If it returns true, the caller must [`fold`](Self::fold).
@@ -207,13 +211,13 @@ impl LimitRecorder {
             self.kept += 1;
         }
         match self.place(process) {
-            Some(place) => self.asked_by(place, number, io, others_unfinished),
-            None => {
-                if let Some(pauses) = self.pauses_of(process) {
-                    pauses.submitted = pauses.now;
-                    let at = pauses.now;
-                    self.first = Some(self.first.map_or(at, |first| first.min(at)));
-                }
+            None => {}
+            Some(Place::Own(place)) => self.asked_by(place as usize, number, io, others_unfinished),
+            Some(Place::Grouped(place)) => {
+                let pauses = &mut self.pauses[place as usize];
+                pauses.submitted = pauses.now;
+                let at = pauses.now;
+                self.first = Some(self.first.map_or(at, |first| first.min(at)));
                 if let Some(reach) = interface.reach.filter(|_| transfers) {
                     self.visits.passed(io, reach);
                 }
@@ -247,7 +251,8 @@ impl LimitRecorder {
     /// The process waits, whether or not what it waits for has completed.
     pub(crate) fn waits(&mut self, process: usize, what: Await) {
         let interface = self.interface;
-        let Some(place) = self.place(process) else { return };
+        let Some(Place::Own(place)) = self.place(process) else { return };
+        let place = place as usize;
         let chain = &mut self.processes[place].chain;
         if chain.wait(what, &interface) {
             self.visits.completed(place, chain);
@@ -256,11 +261,13 @@ impl LimitRecorder {
 
     /// The process continues not before a time, whether or not the time has passed.
     pub(crate) fn continues_at(&mut self, process: usize, at: Time) {
-        if let Some(pauses) = self.pauses_of(process) {
-            pauses.now = pauses.now.max(at);
-        }
-        if let Some(asked) = self.of(process) {
-            asked.chain.sleep_until(at);
+        match self.place(process) {
+            None => {}
+            Some(Place::Own(place)) => self.processes[place as usize].chain.sleep_until(at),
+            Some(Place::Grouped(place)) => {
+                let now = &mut self.pauses[place as usize].now;
+                *now = at.max(*now);
+            }
         }
     }
 
@@ -295,13 +302,16 @@ impl LimitRecorder {
     }
 
     pub(crate) fn thought(&mut self, process: usize, span: Span, some_unfinished: bool) {
-        if let Some(pauses) = self.pauses_of(process) {
-            pauses.now += span;
+        match self.place(process) {
+            None => {}
+            Some(Place::Own(place)) => {
+                let asked = &mut self.processes[place as usize];
+                asked.overlapped |= some_unfinished;
+                asked.thinks += span;
+                asked.chain.think(span);
+            }
+            Some(Place::Grouped(place)) => self.pauses[place as usize].now += span,
         }
-        let Some(asked) = self.of(process) else { return };
-        asked.overlapped |= some_unfinished;
-        asked.thinks += span;
-        asked.chain.think(span);
     }
 
     pub(crate) fn slept_until(&mut self, process: usize, at: Time) {
@@ -412,8 +422,9 @@ impl Limit {
 }
 
 /// The times of all processes, from those of the places; 0 for grouped ones.
-fn by_process(places: &[u32], times: &[u64]) -> Vec<u64> {
-    places.iter().map(|&place| times.get(place as usize).copied().unwrap_or(0)).collect()
+fn by_process(places: &[Place], times: &[u64]) -> Vec<u64> {
+    let time = |place: &Place| if let Place::Own(place) = place { times[*place as usize] } else { 0 };
+    places.iter().map(time).collect()
 }
 
 fn add_all(covered: &mut [Covered; 2], accesses: &[Io]) {

@@ -1,10 +1,8 @@
 //! Protection of data: a server claims its file or device, and rejects those in use by others.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use rustix::io::Errno;
 use crate::ServeError;
 use crate::backend::FileOptions;
 use crate::locks::{AFTERLIFE, lock};
-use crate::loop_device::LoopDevice;
+use crate::loop_device::{LoopDevice, backing_file};
 use crate::names::Names;
 
 /// File systems in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
@@ -250,21 +248,17 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
 fn lock_file_below(sysfs: &Path, read_only: bool) -> Result<Option<File>, ServeError> {
     let is_partition = sysfs.join("partition").exists();
     let disk = if is_partition { sysfs.join("..") } else { sysfs.to_path_buf() };
-    let attribute = |name: &str| fs::read(disk.join("loop").join(name)).unwrap_or_default();
-    let name = attribute("backing_file");
-    let path = Path::new(OsStr::from_bytes(name.strip_suffix(b"\n").unwrap_or(&name)));
-    let mounts = Mount::seen_by("self");
-    let mount = mounts.iter().rev().filter(|mount| path.starts_with(&mount.place));
-    let mount = mount.reduce(|best, other| {
-        if other.place.components().count() > best.place.components().count() { other } else { best }
-    });
-    if !path.is_absolute() || mount.is_none_or(|mount| mount.kind.starts_with("fuse")) {
+    let Some(path) = backing_file(&disk) else { return Ok(None) };
+    if Mount::above(&Mount::seen_by("self"), &path).is_none_or(|mount| mount.kind.starts_with("fuse")) {
         return Ok(None);
     }
-    let is_file = |path: &Path| fs::metadata(path).is_ok_and(|found| found.is_file());
-    let Some(file) = is_file(path).then(|| File::open(path)).and_then(Result::ok) else { return Ok(None) };
-    let is_part = ["offset", "sizelimit"].iter().any(|name| attribute(name).trim_ascii() != b"0");
-    lock(path, &file, read_only || is_partition || is_part)?;
+    let file = fs::metadata(&path).is_ok_and(|found| found.is_file()).then(|| File::open(&path));
+    let Some(Ok(file)) = file else { return Ok(None) };
+    let is_whole = |name: &&str| {
+        fs::read_to_string(disk.join("loop").join(name)).is_ok_and(|text| text.trim_end() == "0")
+    };
+    let is_part = !["offset", "sizelimit"].iter().all(is_whole);
+    lock(&path, &file, read_only || is_partition || is_part)?;
     Ok(Some(file))
 }
 

@@ -214,8 +214,7 @@ impl LoopDevice {
 
     /// The file that the loop device of this number is attached to; after a detachment another process may have attached another file.
     pub fn backing_file(&self) -> Option<PathBuf> {
-        let text = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
-        Some(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)).into())
+        backing_file(&self.sysfs())
     }
 
     /// Whether it is attached to the same file. The kernel shows a file whose mount is gone, or is in another namespace, as `/`: no other
@@ -414,6 +413,12 @@ fn set(path: &Path, name: &str, value: &str) -> io::Result<()> {
 
 /// How long a setting of a queue may be refused as busy.
 const BUSY: Duration = Duration::from_secs(2);
+
+/// The file that the loop device with this directory is attached to.
+pub(crate) fn backing_file(sysfs: &Path) -> Option<PathBuf> {
+    let text = fs::read(sysfs.join("loop/backing_file")).ok()?;
+    Some(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)).into())
+}
 
 /// Of `none [mq-deadline] bfq`, the one in brackets.
 fn chosen(text: &str) -> &str {

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ::control::DeviceNumber;
 use ::control::mounts::Mount;
 
 /// A file, and the data to recognise its names.
@@ -39,20 +38,14 @@ impl Names {
     }
 
     fn is_near(&self, name: &Path) -> bool {
-        file_system(&self.mounts, name) == file_system(&self.mounts, &self.path)
+        let file_system = |path: &Path| Mount::above(&self.mounts, path).map(|mount| mount.number);
+        file_system(name) == file_system(&self.path)
     }
 }
 
 /// File system and inode number of the file at `path`; symbolic links are not followed.
 pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
-}
-
-/// The file system of a path, by its number: that of the deepest mount above it; of several mounts at one directory the last, which
-/// covers the others.
-fn file_system(mounts: &[Mount], path: &Path) -> Option<DeviceNumber> {
-    let above = mounts.iter().filter(|mount| path.starts_with(&mount.place));
-    above.max_by_key(|mount| mount.place.components().count()).map(|mount| mount.number)
 }
 
 #[cfg(test)]
@@ -69,7 +62,8 @@ mod tests {
         let table =
             [("/srv/a b/c", (0, 27)), ("/srv/a bc", (254, 0)), ("/srv/a b/dwell/x (deleted)", (0, 31))];
         for (path, number) in table {
-            assert_eq!(file_system(&mounts, Path::new(path)), Some(number), "{path}");
+            let found = Mount::above(&mounts, Path::new(path)).map(|mount| mount.number);
+            assert_eq!(found, Some(number), "{path}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The defaults of the kernel's schedulers, to tell what a switch of the scheduler would lose.
+//! Default settings of the kernel's schedulers. A switch of the scheduler resets all settings to them.
 
 /// A setting with the values of a new instance: several if they depend on the kernel's configuration.
 type Default = (&'static str, &'static [u64]);

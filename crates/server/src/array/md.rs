@@ -1,11 +1,12 @@
 //! md's superblocks on the members, and its reports in sysfs.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use ::control::device_number;
 use disks::array::superblock::{BYTES, OLD_BYTES, Superblock, SuperblockError, is_old, old_place, places};
 use disks::array::{Arrangement, Layout};
 use elevator::{SECTOR_BYTES, Sector};
@@ -121,9 +122,8 @@ pub fn refuse_old(sources: &[impl AsRef<Path>]) -> Result<(), ServeError> {
 /// md's device by the name that the user gave: `/dev/md0`, or a link such as `/dev/md/fast`, which exists once the array is assembled.
 /// The kernel's name of it (`md0`); none until then, and for what is no block device.
 pub fn kernel_name(device: &Path) -> Option<String> {
-    let metadata = fs::metadata(device).ok().filter(|metadata| metadata.file_type().is_block_device())?;
-    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let number = device_number::of_node(device)?;
+    let link = fs::read_link(device_number::directory(Path::new("/sys"), number)).ok()?;
     link.file_name()?.to_str().map(str::to_owned)
 }
 

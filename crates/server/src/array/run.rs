@@ -1,7 +1,5 @@
 //! An array's servers from their configuration to their reports.
 
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ::control::device_number;
 use ::control::protocol::{ArrayState, MemberState, Reply, Request, State};
 use disks::array::Layout;
 use elevator::Sector;
@@ -405,14 +404,10 @@ impl ArrayServer {
 
     /// The member that is attached as this device.
     fn attached_as(&self, source: &Path) -> Option<usize> {
-        let number = |path: &Path| {
-            let found = fs::metadata(path).ok()?;
-            found.file_type().is_block_device().then(|| found.rdev())
-        };
-        let wanted = number(source)?;
+        let wanted = device_number::of_node(source)?;
         self.slots.iter().position(|slot| {
             let device = slot.running.as_ref().and_then(|running| running.device.as_deref());
-            device.is_some_and(|device| number(device) == Some(wanted))
+            device.and_then(device_number::of_node) == Some(wanted)
         })
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::sync::Arc;
 
+use elevator::text::counted;
 use elevator::{Op, Priority, Sector, Sectors, Time};
 use traces::{Pid, Record};
 
@@ -172,11 +173,7 @@ fn named(
     }
     if processes.len() > NAMED {
         let others = (processes.len() - NAMED) as u64;
-        texts.push(if others == 1 {
-            "1 other process".to_owned()
-        } else {
-            format!("{others} other processes")
-        });
+        texts.push(counted(others, "other process"));
     }
     (who, texts)
 }

@@ -221,12 +221,11 @@ fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
 /// The table, the meaning of its columns, and what it lacks.
 fn in_words(summary: &Summary, style: Style) -> String {
     let (heads, rows) = summary.table();
+    let gaps = |width| -> String {
+        summary.gaps.iter().map(|line| format!("\n\n{}", wrapped(line, width).join("\n"))).collect()
+    };
     if rows.is_empty() {
-        return ["no run has a result"]
-            .into_iter()
-            .chain(summary.gaps.iter().map(String::as_str))
-            .collect::<Vec<_>>()
-            .join("\n\n");
+        return format!("no run has a result{}", gaps(None));
     }
     let mut table = Table::new(heads.iter().map(|head| head.replacen(' ', "\n", 1)));
     rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
@@ -236,9 +235,7 @@ fn in_words(summary: &Summary, style: Style) -> String {
         removed => format!(" {}: --wide.", counted(removed as u64, "more column")),
     };
     let legend = format!("{}{more}", Summary::legend());
-    let lines = [legend].into_iter().chain(summary.gaps.iter().cloned());
-    let lines: String = lines.map(|line| format!("\n\n{}", wrapped(&line, width).join("\n"))).collect();
-    format!("{}{lines}", table.print(style))
+    format!("{}\n\n{}{}", table.print(style), wrapped(&legend, width).join("\n"), gaps(width))
 }
 
 /// The table with all digits: shares of 1, and latency over the least one. The first line names the columns.

@@ -264,10 +264,10 @@ pub(super) fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypa
                             "neither the model{greatest} nor the class of the load ({class}) predicts a gain of at least {least:.0}%"
                         ),
                     };
-                    let starved = starved.or_else(|| against.map(|_| String::new()));
-                    match starved {
-                        Some(starved) => (BY_CLASS, format!("{why}{starved}; {no_measurement}")),
-                        None => (BY_BOTH, why),
+                    if against.is_some() || starved.is_some() {
+                        (BY_CLASS, format!("{why}{}; {no_measurement}", starved.unwrap_or_default()))
+                    } else {
+                        (BY_BOTH, why)
                     }
                 }
                 Some(name) => (
