@@ -22,7 +22,7 @@
 //! satisfy the inequality. An arrival extends a stream even if the disk did not wait for it (`forming.rs`).
 //!
 //! # Order of decisions
-//! `next` first sets the deadlines of the streams whose latest requests have completed (`decide`, `expect_child`). Then it selects:
+//! `next` first sets the deadlines of the streams whose latest requests have completed (`decide` in `selected_pending.rs`, `expect_child` in `forming.rs`). Then it selects:
 //!
 //! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended (`suspend_service`). On a member
 //!    of an array, if there is no such candidate:
@@ -94,8 +94,8 @@ use elevator::service_time::ServiceCurve;
 use elevator::split::Split;
 use elevator::{
     Admission, Candidate, Capabilities, Decision, Direction, Growth, Hold, HoldReason, Inspection, Item,
-    LastDispatched, Load, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time,
-    Tunable, TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
+    Load, Outcome, Process, Reason, Request, RequestId, Scheduler, Sector, Side, Span, Time, Tunable,
+    TuneError, Tuning, Value, View, Wake, tunables, tuned_by_itself,
 };
 
 use crate::listing::{BoxedWorkConserving, Listing, Make};
@@ -108,6 +108,7 @@ pub(crate) mod directed;
 mod directed_tests;
 mod forming;
 mod inspection;
+mod selected_pending;
 #[cfg(test)]
 mod tests;
 
@@ -355,51 +356,6 @@ impl StreamScheduling {
         self.service_times.service_time(disk, request, self.tunables.backward_penalty)
     }
 
-    // The selected pending request
-
-    /// service time(selected pending request) for a head at the end of the stream's latest request. `None` if only the
-    /// stream's own requests are pending.
-    fn selected_pending(&self, id: StreamId, candidate: Option<&Request>) -> Option<Span> {
-        let disk = self.stream(id).position;
-        let candidate = candidate.filter(|request| self.stream_of[request.id] != id);
-        let selected = candidate.map(|request| self.service_time(disk, request.start));
-        let nearest = self.nearest_in_device(id, disk);
-        selected.into_iter().chain(nearest).min()
-    }
-
-    /// The nearest request of another stream in the device, which the device's own scheduler would probably serve next.
-    fn nearest_in_device(&self, id: StreamId, disk: Sector) -> Option<Span> {
-        if !self.tunables.pending_in_device {
-            return None;
-        }
-        let others = self.in_device.iter().filter(|other| other.stream != id);
-        others.map(|other| self.service_time(disk, other.start)).min()
-    }
-
-    /// Sets the deadlines of the streams whose latest requests have completed.
-    fn decide(&mut self, now: Time, candidate: Option<&Request>) {
-        let mut undecided = mem::take(&mut self.undecided);
-        undecided.retain(|&id| !self.decide_for(now, id, candidate));
-        self.undecided = undecided;
-    }
-
-    /// As [`decide`](Self::decide) for one stream; `true` if a request was pending to compare with.
-    fn decide_for(&mut self, now: Time, id: StreamId, candidate: Option<&Request>) -> bool {
-        let Some(budget) = self.selected_pending(id, candidate) else { return false };
-        self.latest_budget = budget;
-        let since = if self.waits_at_no_cost(id) { now } else { self.stream(id).since };
-        self.stream_mut(id).is_undecided = false;
-        self.expect_child(id, since, budget);
-        true
-    }
-
-    /// The budget of the stream's latest request need not be determined: it has a child in the device, or can have none.
-    fn drop_decision(&mut self, id: StreamId) {
-        if mem::take(&mut self.stream_mut(id).is_undecided) {
-            self.undecided.retain(|&other| other != id);
-        }
-    }
-
     // Serving streams
 
     fn end_service_of(&mut self, id: StreamId, reason: Reason) {
@@ -550,45 +506,6 @@ impl StreamScheduling {
             _ if self.may_be_served(stream) => self.serve(now, stream),
             _ => self.served = None,
         }
-    }
-
-    /// A request may have children as soon as it is in the device. By the tail rule it counts as completed there.
-    fn expect_children_of_dispatched(&mut self, now: Time, view: &View<'_>, request: &Request, id: StreamId) {
-        self.drop_decision(id);
-        let selected = if view.device.depth == 1 {
-            None // One decision per request suffices: the next one follows when this request has completed.
-        } else {
-            self.selected_behind(now, view, request, id)
-        };
-        let stream = self.stream(id);
-        let known = if stream.length > 1 { stream.budget } else { self.latest_budget };
-        let known =
-            if self.accepts_late_children(id) { known.max(self.service_times.longest()) } else { known };
-        let budget = selected.unwrap_or(known);
-        let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
-        self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
-    }
-
-    /// service time(selected pending request) once `request` is in the device.
-    fn selected_behind(
-        &mut self,
-        now: Time,
-        view: &View<'_>,
-        request: &Request,
-        id: StreamId,
-    ) -> Option<Span> {
-        let mut after = *view;
-        after.device.in_flight += 1;
-        after.device.last_dispatched = Some(LastDispatched {
-            serial: request.serial,
-            start: request.start,
-            end: request.end(),
-            at: now,
-        });
-        let candidate = self.policy.candidate(now, &after).map(|candidate| &view.requests[candidate.id]);
-        let selected = self.selected_pending(id, candidate)?;
-        self.latest_budget = selected;
-        Some(selected)
     }
 
     /// The device finished a request of the stream. When none is left there, the wait time of its child begins.
