@@ -106,13 +106,13 @@ mod tests {
             options: "rw,subvol=/@home".into(),
         };
         assert_eq!((home, other.id), (&expected, 38));
-        assert!(Mount::seen_by("self").iter().any(|mount| mount.place == std::path::Path::new("/")));
+        assert!(Mount::seen_by("self").iter().any(|mount| mount.place == Path::new("/")));
     }
 
     #[test]
     fn only_complete_escapes_are_decoded() {
         for (field, name) in [("/a\\040b", "/a b"), ("/\\134040", "/\\040"), ("/\\9\\4", "/\\9\\4")] {
-            assert_eq!(unescaped(field.as_bytes()), std::path::Path::new(name));
+            assert_eq!(unescaped(field.as_bytes()), Path::new(name));
         }
     }
 }
